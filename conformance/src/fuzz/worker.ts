@@ -119,7 +119,7 @@ async function fuzz(): Promise<void> {
       // A whole session takes as long as a hundred frames.
       const slice = fuzzer.target.figures === undefined ? SLICE_MS : SESSION_SLICE_MS;
       fuzzer.run(Math.min(slice, Math.max(1, end - performance.now())));
-      // Native memory is released in separate tasks, which need a turn of the event loop.
+      // Native memory is released in separate tasks, which need a tick of the event loop.
       await setImmediate();
       if (memory() - before < MAX_GROWTH) continue;
       await gc();

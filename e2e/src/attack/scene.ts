@@ -159,7 +159,7 @@ export class Scene {
       if (early > 1) await delay(early);
       const peer = step(i);
       if (peer === undefined || !peer.isOpen) return;
-      // Wait for the server to read, and let the event loop turn.
+      // Wait for the server to read, and let the event loop tick.
       if (peer.socket.bufferedAmount > 256 * 1024) {
         while (peer.socket.bufferedAmount > 64 * 1024 && peer.isOpen && !this.isOver) await delay(2);
       } else if (i % 64 === 63) await new Promise((resolve) => setImmediate(resolve));

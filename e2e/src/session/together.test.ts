@@ -3,12 +3,12 @@ import { createServer } from '@parlance/server';
 import { expect, it } from 'vitest';
 import WebSocket from 'ws';
 
-/** Milliseconds of work per request: longer than what one client may take of a turn of the event loop. */
+/** Milliseconds of work per request: longer than what one client may take of a tick of the event loop. */
 const WORK_MS = 25;
 /** Messages that may take effect together. */
 const MAX_TOGETHER = 8;
 
-it('messages that arrive together are handled in order, and share a turn of the event loop in small groups', async () => {
+it('messages that arrive together are handled in order, and share a tick of the event loop in small groups', async () => {
   const handled: string[] = [];
   const turns: number[] = [];
   let isSameTurn = false;

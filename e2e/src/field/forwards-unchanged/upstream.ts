@@ -116,5 +116,5 @@ async function read(request: IncomingMessage): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** The next turn of the event loop, so that what is written next becomes a segment of its own. */
+/** The next tick of the event loop, so that what is written next becomes a segment of its own. */
 export const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

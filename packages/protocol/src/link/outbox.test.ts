@@ -287,7 +287,7 @@ describe('an outbox', () => {
       push();
       outbox.next(0);
     }
-    // A WeakRef keeps its target alive until the event-loop turn that created it is over.
+    // A WeakRef keeps its target alive until the event-loop tick that created it is over.
     await new Promise((resolve) => setImmediate(resolve));
     collectGarbage();
     expect(outbox.has(0)).toBe(true);

@@ -4,7 +4,7 @@ import { systemClock } from '@parlance/protocol/internal';
  * Shares the time of the event loop between accounts (principals, or addresses before authentication). The loop has
  * one thread, so a peer that keeps it busy within all other limits would still make all others wait.
  *
- * Time is measured from the first message that a turn of the loop handles for an account to the first one for
+ * Time is measured from the first message that a tick of the loop handles for an account to the first one for
  * another account, or to the end of the turn, so it includes the microtasks of handlers and coding. Two rules
  * limit an account:
  *

@@ -49,7 +49,7 @@ export interface DurabilityOptions {
   readonly maxPrincipalBytes?: number | undefined;
   /**
    * Who has to have a turn before it is on record: the `primary`, or a `replica` as well, which survives a failover. That costs
-   * one `WAIT` for all turns of one turn of the event loop, and needs a Redis that is not a Redis Cluster.
+   * one `WAIT` for all turns of one tick of the event loop, and needs a Redis that is not a Redis Cluster.
    *
    * @default 'primary'
    */

@@ -45,7 +45,7 @@ const bytes = (text: string) => new Uint8Array(Buffer.from(text));
 const LOST = new ProtocolError('timeout', 'no answer');
 
 describe('the recorder of turns', () => {
-  it('writes what happens in one turn of the loop together, with its owner and epoch', async () => {
+  it('writes what happens in one tick of the loop together, with its owner and epoch', async () => {
     const { durable, writes, turn } = setUp();
     durable.handle();
     durable.handle();

@@ -151,7 +151,7 @@ export async function createTestServer(options: TestServerOptions = {}): Promise
 
 const CLOSING_STEP_MS = 100;
 
-/** Resolves when no byte has moved for some turns of the event loop. */
+/** Resolves when no byte has moved for some ticks of the event loop. */
 async function settled(network: MemoryNetwork): Promise<void> {
   let before = network.activity;
   for (let idle = 0; idle < IDLE_TURNS; idle++) {

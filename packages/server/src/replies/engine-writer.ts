@@ -210,7 +210,7 @@ export class EngineWriter implements Writer {
     this.#writing = undefined;
   }
 
-  /** Resolves when the next call is due; all parts of one turn of the event loop go together. */
+  /** Resolves when the next call is due; all parts of one tick of the event loop go together. */
   async #collect(): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve));
     const waitMs = this.#calledAt + BATCH_MS - performance.now();

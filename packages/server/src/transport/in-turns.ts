@@ -6,7 +6,7 @@ import type { Transport, TransportEvents } from './transport.js';
 const NODES = 'other nodes';
 
 /**
- * A connection of another node whose messages are handled in turns of the event loop, so that a node that writes without a
+ * A connection of another node whose messages are handled in ticks of the event loop, so that a node that writes without a
  * pause does not make clients wait.
  */
 export function inTurns(wire: Transport, loop: LoopShares, now: () => number): Transport {

@@ -17,7 +17,7 @@ function listenTo(transport: Transport): Event[] {
   return events;
 }
 
-/** Two ends with what they have reported, and a turn of the event loop. */
+/** Two ends with what they have reported, and a tick of the event loop. */
 function setUp() {
   const [one, other] = createLoopback();
   return { one, other, ofOne: listenTo(one), ofOther: listenTo(other) };

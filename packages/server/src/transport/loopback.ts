@@ -5,7 +5,7 @@ import type { Transport, TransportEvents } from './transport.js';
 const ABNORMAL = 1006;
 
 /**
- * Two transports that carry to each other what is sent, within this process: in order, in a later turn of the event loop. Messages
+ * Two transports that carry to each other what is sent, within this process: in order, in a later tick of the event loop. Messages
  * that are not read wait at their sender.
  */
 export function createLoopback(): readonly [Transport, Transport] {

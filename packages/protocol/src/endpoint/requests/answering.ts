@@ -51,7 +51,7 @@ export function createResponder(host: Host, sender: Sender): Responder {
     logger: host.logger,
     clock: sender.clock,
     read: (blob) => sender.read(blob),
-    // All sessions share a turn of the event loop, so this is the clock of the process.
+    // All sessions share a tick of the event loop, so this is the clock of the process.
     rest: (size) => (isTurnOver(clock, size) ? letOthersRun() : undefined),
     maxMetadataSize: limits.maxMetadataSize,
     batch,

@@ -373,7 +373,7 @@ describe('a reply whose parts are all ready', () => {
     return { ...systemClock, now: () => now++ };
   };
 
-  it('lets the event loop turn after its time slice', async () => {
+  it('lets the event loop tick after its time slice', async () => {
     const clock = slowClock();
     let turns = 0;
     let isOver = false;

@@ -124,7 +124,7 @@ export class Bell {
     let some: readonly string[] = [];
     try {
       if (isPing) await this.#ask(client, 'SELECT 1');
-      // What is said in one turn of the event loop goes together.
+      // What is said in one tick of the event loop goes together.
       else await new Promise((resolve) => setImmediate(resolve));
       while (this.#pending.size > 0 && this.#client === client) {
         some = this.#take();

@@ -9,7 +9,7 @@ const writeOf = (number: number): SessionWrite => ({
 });
 const sessions = (count: number) => Array.from({ length: count }, (_, i) => `sess_${i}`);
 
-describe.skipIf(redisMissing)('calls of one turn of the event loop', () => {
+describe.skipIf(redisMissing)('calls of one tick of the event loop', () => {
   let server: RedisServer;
   let prefixes = 0;
   const links: EngineConnection[] = [];

@@ -16,7 +16,7 @@ interface Waiting extends OneOfMany {
 }
 
 /**
- * Calls of a script that are made in one turn of the event loop, and sent with one command: a command costs the node more than what
+ * Calls of a script that are made in one tick of the event loop, and sent with one command: a command costs the node more than what
  * it carries.
  */
 export class Together {

@@ -33,7 +33,7 @@ export class SqlConnection implements EngineConnection {
   readonly #accounts: AccountCalls;
   readonly #tables: TableCalls;
   #announced: { readonly incarnation: string; readonly until: number } | undefined;
-  /** Made in this turn of the event loop, by account and session. */
+  /** Made in this tick of the event loop, by account and session. */
   #reservations = new Map<string, Waiting>();
 
   /** @param database is closed with the connection. */
@@ -116,7 +116,7 @@ export class SqlConnection implements EngineConnection {
     await this.#database.run(function* (): SqlCall<void> {}, true);
   }
 
-  /** All sessions of a node renew what they have in one turn of the event loop, so that is written together. */
+  /** All sessions of a node renew what they have in one tick of the event loop, so that is written together. */
   reserveCapacity(
     account: string,
     sessionId: string,

@@ -40,7 +40,7 @@ it("calls resolve when the disk has what they have written, with synchronous: 'f
     done.push(`${number}`);
   });
   await vi.waitFor(() => expect(disk.waiting).toHaveLength(1));
-  // More than enough turns of the event loop for a call that waited for nothing.
+  // More than enough ticks of the event loop for a call that waited for nothing.
   for (let turn = 0; turn < 20; turn++) await pause(1);
   expect(done).toEqual([]);
   disk.isHeld = false;

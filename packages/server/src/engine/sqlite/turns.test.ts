@@ -10,7 +10,7 @@ import type { Database } from './library.js';
 import { DIALECT, openDatabase } from './open.js';
 import { MAX_WAITING, Turns } from './turns.js';
 
-describe('calls of one turn of the event loop', () => {
+describe('calls of one tick of the event loop', () => {
   let folder: string;
   let database: Database;
   let turns: Turns;

@@ -2,7 +2,7 @@ import { ProtocolError } from '@parlance/protocol';
 import type { SqlCall, SqlValue } from '../sql/call.js';
 import type { Database, PreparedStatement } from './library.js';
 
-/** How long the calls of one turn of the event loop may take together before others get their turn, in milliseconds. */
+/** How long the calls of one tick of the event loop may take together before others get their turn, in milliseconds. */
 const TURN_MS = 20;
 /** Calls that may wait for their turn; with more, each is refused. */
 export const MAX_WAITING = 16_384;
@@ -15,7 +15,7 @@ interface Waiting {
   reject(error: unknown): void;
 }
 
-/** Runs the calls that were made in one turn of the event loop in one transaction, in their order. */
+/** Runs the calls that were made in one tick of the event loop in one transaction, in their order. */
 export class Turns {
   readonly #database: Database;
   readonly #failed: (error: unknown) => Error;

@@ -78,7 +78,7 @@ export function createConnections(
 }
 
 async function settled(agent: Agent): Promise<void> {
-  // Node reads what has arrived between two turns of the event loop.
+  // Node reads what has arrived between two ticks of the event loop.
   await new Promise((resolve) => setImmediate(resolve));
   for (const socket of Object.values(agent.freeSockets).flat()) {
     if (socket?.readableEnded === true || socket?.writable === false) socket.destroy();

@@ -67,7 +67,7 @@ export interface FeatureHost<Served extends FeatureSession = FeatureSession> {
   use<Value>(service: Service<Value>): Value | undefined;
   /**
    * Says that {@link FeatureHooks.save} returns something new for a session. If the session is on record, that goes on record in one
-   * step with all else that happens in the same turn of the event loop.
+   * step with all else that happens in the same tick of the event loop.
    */
   changed(session: Served): void;
   /** Says that {@link DrainHooks.running} may be 0 now. */

@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream';
 import { type Crashable, guard } from '@parlance/protocol/internal';
 
 /**
- * Writes WebSocket frames to a socket (RFC 6455 section 5.2), usually once per turn of the event loop.
+ * Writes WebSocket frames to a socket (RFC 6455 section 5.2), usually once per tick of the event loop.
  *
  * The WebSocket library writes the header and payload of each frame as separate chunks, which costs more than copying
  * them. Here all small frames of a turn are copied into one chunk. After nearly every write the operating system has
