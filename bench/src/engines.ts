@@ -8,7 +8,7 @@ import { type BenchOptions, compare, type Row } from './row.js';
 import { median, quantile } from './statistics.js';
 
 /**
- * What is kept in each engine costs: a turn of a session that is written by itself, and parts of replies of durable sessions
+ * What is kept in each engine costs: a commit of a session that is written by itself, and parts of replies of durable sessions
  * and of kept replies beside plain ones of the same node. Each engine, its node and the load are processes of their own, and
  * the engines take turns in windows.
  */
@@ -29,7 +29,7 @@ interface Contestant {
 }
 
 /** Of one window. */
-interface TurnWindow {
+interface CommitWindow {
   readonly p50: number;
   readonly p99: number;
   readonly perSecond: number;
@@ -51,13 +51,13 @@ export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
   const contestants: Contestant[] = [];
   try {
     for (const name of ENGINES) contestants.push(await begin(name, load));
-    const turns = new Map<EngineName, TurnWindow[]>(ENGINES.map((name) => [name, []]));
+    const commits = new Map<EngineName, CommitWindow[]>(ENGINES.map((name) => [name, []]));
     const parts = new Map<string, PartWindow[]>();
     // The first round is for the JIT compiler.
     for (let round = -1; round < rounds; round++) {
       for (const each of round % 2 === 0 ? contestants : contestants.toReversed()) {
-        const turn = await measureTurns(each, windowMs / 2);
-        if (round >= 0) turns.get(each.name)?.push(turn);
+        const commit = await measureCommits(each, windowMs / 2);
+        if (round >= 0) commits.get(each.name)?.push(commit);
         for (const kind of round % 2 === 0 ? KINDS : KINDS.toReversed()) {
           const part = await measureParts(each, load, kind, windowMs);
           const key = `${each.name} ${kind}`;
@@ -65,7 +65,7 @@ export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
         }
       }
     }
-    yield* turnRows(turns);
+    yield* commitRows(commits);
     yield* partRows(parts);
   } finally {
     await load.kill();
@@ -93,7 +93,7 @@ async function mark({ server, node }: Contestant) {
   return { ...rest, bytes: (await server.written()) ?? wroteBytes };
 }
 
-async function measureTurns(each: Contestant, forMs: number): Promise<TurnWindow> {
+async function measureCommits(each: Contestant, forMs: number): Promise<CommitWindow> {
   const { p50, p99 } = await each.node.call('commit', { sessions: 1, forMs });
   const before = await mark(each);
   const from = performance.now();
@@ -131,31 +131,31 @@ async function measureParts(
   };
 }
 
-function* turnRows(turns: ReadonlyMap<EngineName, readonly TurnWindow[]>): Generator<Row> {
+function* commitRows(commits: ReadonlyMap<EngineName, readonly CommitWindow[]>): Generator<Row> {
   for (const [what, unit, better, key] of [
-    ['a turn of one session, p50', 'ms', 'lower', 'p50'],
-    ['a turn of one session, p99', 'ms', 'lower', 'p99'],
-    [`turns of ${SESSIONS} sessions`, '1/s', 'higher', 'perSecond'],
-    [`CPU of a turn, ${SESSIONS} sessions`, 'us', 'lower', 'cpuUs'],
+    ['a commit of one session, p50', 'ms', 'lower', 'p50'],
+    ['a commit of one session, p99', 'ms', 'lower', 'p99'],
+    [`commits of ${SESSIONS} sessions`, '1/s', 'higher', 'perSecond'],
+    [`CPU of a commit, ${SESSIONS} sessions`, 'us', 'lower', 'cpuUs'],
   ] as const) {
-    const base = figures(turns.get('memory') ?? [], key);
-    for (const [name, windows] of turns) {
+    const base = figures(commits.get('memory') ?? [], key);
+    for (const [name, windows] of commits) {
       const own = figures(windows, key);
       const row = compare(`${what}: ${name}`, unit, better, own.value, { name: 'memory', value: base.value });
       yield { ...row, quartiles: own.quartiles };
     }
   }
-  const said = { name: 'what it says', value: TURN_BYTES };
-  for (const [name, windows] of turns) {
+  const said = { name: 'what it says', value: COMMIT_BYTES };
+  for (const [name, windows] of commits) {
     if (name === 'memory') continue;
     const own = figures(windows, 'bytes');
-    const row = compare(`written for a turn: ${name}`, 'B', 'lower', own.value, said);
+    const row = compare(`written for a commit: ${name}`, 'B', 'lower', own.value, said);
     yield { ...row, quartiles: own.quartiles };
   }
 }
 
 /** Of the message and the state. */
-const TURN_BYTES = 300;
+const COMMIT_BYTES = 300;
 /** Of a time. */
 const PART_BYTES = 16;
 

@@ -74,8 +74,8 @@ const STATE = new Uint8Array(200).fill(0x62);
 let written = 0;
 let opened = 0;
 
-/** Turns of one session, each with a message of 100 B and a state of 200 B, one after the other. */
-async function* turns(): AsyncGenerator<void> {
+/** Commits of one session, each with a message of 100 B and a state of 200 B, one after the other. */
+async function* commits(): AsyncGenerator<void> {
   const id = `sess_turns${opened++}`;
   const text = (value: number) => new Uint8Array(Buffer.from(String(value)));
   for (let number = 1; ; number++) {
@@ -90,7 +90,7 @@ async function* turns(): AsyncGenerator<void> {
       ...{ set, remove: number > 1 ? [`m${number - 1}`] : [] },
     };
     const outcome = await link.writeSession(id, write);
-    if (outcome !== 'written') throw new Error(`a turn was not written: ${JSON.stringify(outcome)}`);
+    if (outcome !== 'written') throw new Error(`a commit was not written: ${JSON.stringify(outcome)}`);
     written++;
     yield;
   }
@@ -101,9 +101,9 @@ const commands = {
   port: () => port,
   durable: () => [...server.sessions.values()].filter(({ isDurable }) => isDurable).length,
   mark: () => ({ cpuUs: cpuTime(), parts, written, wroteBytes: wroteBytes() - traffic().written }),
-  /** So many sessions write one turn after the other for a while. Returns how long a turn took, in milliseconds. */
+  /** So many sessions write one commit after the other for a while. Returns how long a commit took, in milliseconds. */
   async commit({ sessions, forMs }: { sessions: number; forMs: number }): Promise<Delays> {
-    while (writers.length < sessions) writers.push(turns());
+    while (writers.length < sessions) writers.push(commits());
     const end = performance.now() + forMs;
     const times: number[] = [];
     const one = async (writer: AsyncGenerator<void>) => {

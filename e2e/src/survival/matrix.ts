@@ -18,7 +18,7 @@ export const NODE_EVENTS = {
 /** What happens to the engine. */
 export const ENGINE_EVENTS = {
   'empty server': 'Redis or Postgres is killed, and starts again without data',
-  failover: 'Redis or Postgres fails over to a replica that lacks the last turns; the nodes live',
+  failover: 'Redis or Postgres fails over to a replica that lacks the last commits; the nodes live',
   'silent server': 'the connections to Redis or Postgres die without a word; new ones work',
   'lost file': 'the process is killed (`kill -9`), and is started again without the file of SQLite',
   'full disk': 'the disk of the file takes nothing for a while, in which something has to be written',

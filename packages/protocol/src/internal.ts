@@ -56,12 +56,12 @@ export { checkAccepted, restoreDurableSession } from './session/durable/restore.
 export { readBegin } from './session/durable/begin.js';
 export type { CallOptions } from './endpoint/requests/responder.js';
 export type { BodyToSend } from './link/body-to-send.js';
-export { type DurableRecord, fencedError } from './session/durable/turn.js';
+export { type DurableRecord, fencedError } from './session/durable/record.js';
 export type {
   NumberedBody,
   SessionBegin,
   SessionRecord as DurableSession,
-  Turn,
+  Commit,
 } from './session/session-record.js';
 export {
   CONTAINER_FORMAT,

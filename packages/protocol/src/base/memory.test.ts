@@ -4,7 +4,7 @@ import { RESERVATION_PATIENCE_MS, type Reservation, type SessionMemory } from '.
 import { MemoryBudget } from './memory-budget.js';
 
 const MIB = 1024 * 1024;
-const turn = () => Promise.resolve();
+const tick = () => Promise.resolve();
 
 /** Sessions of one process, each with the shares of its principal and address. */
 function open(budget: MemoryBudget, principal: string, address = principal, limit = 32 * MIB): SessionMemory {
@@ -107,7 +107,7 @@ describe('a session', () => {
     first?.release();
     session.hold(1_000_000);
     session.close();
-    await turn();
+    await tick();
     expect([budget.used, budget.shares, log]).toEqual([0, 0, []]);
     expect(session.tryReserve(1)).toBeDefined();
     expect(budget.used).toBe(0);
@@ -160,7 +160,7 @@ describe('a process', () => {
     reserve(second, 5 * MIB, log, 'second');
     expect([log, budget.waiting]).toEqual([[], 1]);
     held?.release();
-    await turn();
+    await tick();
     expect([log, budget.waiting]).toEqual([['second'], 0]);
   });
 
@@ -231,7 +231,7 @@ describe('a process', () => {
               sessions[i] = create(i);
               granted[i] = [];
             }
-            await turn();
+            await tick();
             expect(budget.used).toBe(sessions.reduce((sum, { used }) => sum + used, 0));
             for (const each of sessions) {
               expect(each.reserved).toBeGreaterThanOrEqual(0);
@@ -277,7 +277,7 @@ describe('suspended sessions', () => {
     suspended(budget, 'a', 4 * MIB, 0, log);
     reserve(open(budget, 'a', 'here'), 8 * MIB, log, 'begun');
     budget.sweep(1);
-    await turn();
+    await tick();
     expect(log).toEqual(['a 8', 'begun']);
     expect(budget.used).toBe(12 * MIB);
   });

@@ -38,15 +38,15 @@ class TestLoader implements CodecLoader {
   async finish(form: BodyForm): Promise<void> {
     this.ready.add(form);
     this.#waiting.get(form)?.resolve();
-    await turn();
+    await tick();
   }
   async fail(form: BodyForm): Promise<void> {
     this.#waiting.get(form)?.reject(new ProtocolError('codec_not_loaded', 'blocked'));
-    await turn();
+    await tick();
   }
 }
 
-const turn = () => new Promise((resolve) => setTimeout(resolve, 5));
+const tick = () => new Promise((resolve) => setTimeout(resolve, 5));
 
 async function setUp({
   knowsReady = true,
@@ -111,7 +111,7 @@ async function setUp({
       onRequest,
       onHello: () => void server.accept('session', 0, { isDurable }),
       onApplied() {
-        if (server.record?.pollTurn() === undefined) return;
+        if (server.record?.pollCommit() === undefined) return;
         server.record.handleRecorded(0);
         queueMicrotask(() => ends.server.pump());
       },
@@ -127,7 +127,7 @@ async function setUp({
   });
   ends.server.handleConnected(wire(() => ends.client));
   ends.client.handleConnected(wire(() => ends.server));
-  await turn();
+  await tick();
   return { ...ends, loader, clock, warnings };
 }
 
@@ -181,7 +181,7 @@ describe('a client that loads its codecs after ACCEPT', () => {
       },
     });
     const first = client.session.stream('a question')[Symbol.asyncIterator]().next();
-    await turn();
+    await tick();
     clock.pass(0);
     expect(loader.requested).toEqual([]);
     speak();
@@ -216,7 +216,7 @@ describe('a client that loads its codecs after ACCEPT', () => {
       const { client, server, loader } = await setUp({ knowsReady });
       await server.session.send('first', { algorithm: 'BROTLI' });
       await server.session.send('second', { algorithm: 'NONE' });
-      await turn();
+      await tick();
       expect([loader.requested, client.mailbox.size]).toEqual([['BROTLI'], 0]);
       await loader.finish('BROTLI');
       expect([await next(client), await next(client)]).toEqual(['BROTLI first', 'NONE second']);
@@ -227,7 +227,7 @@ describe('a client that loads its codecs after ACCEPT', () => {
     const { client, server, loader } = await setUp();
     void client.session.send('first', { algorithm: 'BROTLI' });
     void client.session.send('second');
-    await turn();
+    await tick();
     expect(server.mailbox.size).toBe(0);
     await loader.finish('BROTLI');
     expect([await next(server), await next(server)]).toEqual(['BROTLI first', 'NONE second']);
@@ -242,10 +242,10 @@ describe('a client that loads its codecs after ACCEPT', () => {
     expect([await next(server), await next(client)]).toEqual([`NONE ${TEXT}`, `NONE ${TEXT}`]);
     await server.session.send('forced', { algorithm: 'BROTLI' });
     await server.session.send('after it');
-    await turn();
+    await tick();
     expect([client.session.state, client.mailbox.size, warnings.length]).toEqual(['established', 2, 1]);
     const sending = client.session.send('forced', { algorithm: 'BROTLI' });
-    await turn();
+    await tick();
     await loader.fail('BROTLI');
     await expect(sending).rejects.toMatchObject({ code: 'codec_not_loaded' });
   });
@@ -291,7 +291,7 @@ describe('a client without the code of streams', () => {
     const finish = async () => {
       streams.isLoaded = true;
       settle.resolve();
-      await turn();
+      await tick();
     };
     return { streams, load, finish, fail: (error: Error) => settle.reject(error) };
   }
@@ -311,7 +311,7 @@ describe('a client without the code of streams', () => {
     const asked = server.session.request('a question');
     const refused = expect(asked).rejects.toMatchObject({ code: 'unsupported' });
     await server.session.send('after');
-    await turn();
+    await tick();
     expect([load.mock.calls.length, client.mailbox.size]).toEqual([1, 1]);
     // None of it is acknowledged before.
     expect(server.core.channel.framesUnconfirmed).toBeGreaterThanOrEqual(2);
@@ -325,7 +325,7 @@ describe('a client without the code of streams', () => {
     const { client, server } = await setUp({ streams });
     const over = client.closed;
     server.session.request('a question').catch(() => {});
-    await turn();
+    await tick();
     fail(new ProtocolError('codec_not_loaded', 'offline'));
     expect(await over).toMatchObject({ error: { code: 'codec_not_loaded', retryable: true } });
   });

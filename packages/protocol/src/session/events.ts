@@ -14,7 +14,7 @@ export type SessionEvent =
    * page that this has interrupted.
    */
   | { readonly type: 'takenUp'; readonly cancelled: readonly number[] }
-  /** Client: the session goes on, and its record lacks turns of which this end has heard. Nothing has come since. */
+  /** Client: the session goes on, and its record lacks commits of which this end has heard. Nothing has come since. */
   | { readonly type: 'behind' }
   /** Server: call `accept` or `reject`, at once or later. */
   | { readonly type: 'hello'; readonly hello: HelloPayload }

@@ -3,15 +3,15 @@ import type { BodyToSend } from '../link/body-to-send.js';
 import type { AcceptedResume } from './resume-token.js';
 
 /**
- * What a session puts on record, if its server wants that. It writes one turn after the other: the next one waits until the present
- * one is on record, so each of them may be written again until its answer arrives. All of a turn is written, or nothing.
+ * What a session puts on record, if its server wants that. It writes one commit after the other: the next one waits until the present
+ * one is on record, so each of them may be written again until its answer arrives. All of a commit is written, or nothing.
  */
 
-/** Everything that happened in a session since the turn before. */
-export interface Turn {
+/** Everything that happened in a session since the commit before. */
+export interface Commit {
   /** From 1 in each process that has the session: what is on record under this number is not written again. */
   readonly number: number;
-  /** Only in the first turn of a session: its ID and agreement, which never change. */
+  /** Only in the first commit of a session: its ID and agreement, which never change. */
   readonly begin: Uint8Array | undefined;
   /** Who may resume the session from now on: ACCEPT is not sent before that is on record. */
   readonly accept: AcceptedResume | undefined;
@@ -31,7 +31,7 @@ export interface Turn {
   readonly messages: readonly NumberedBody[];
   /** The client has the messages up to this one, even if the record knows none of them. */
   readonly confirmed: number | undefined;
-  readonly streams: ReadonlyMap<number, StreamTurn>;
+  readonly streams: ReadonlyMap<number, StreamCommit>;
   /** Whether the client is to be told that the record was behind. */
   readonly isBehind: boolean | undefined;
   /** Former pages of the client have written the messages up to this one, and cannot write them again. */
@@ -44,7 +44,7 @@ export interface NumberedBody {
 }
 
 /** What happened to one request of the client, and its reply. */
-export interface StreamTurn {
+export interface StreamCommit {
   /** Its handler is about to be called, for the so-many-th time. */
   readonly attempt: number | undefined;
   /** The handler is to be called again if this process dies. */
@@ -69,7 +69,7 @@ export interface SessionBegin {
 }
 
 /**
- * A session as its driver sees it, if its server puts it on record. The driver writes one turn after the other, and ends the
+ * A session as its driver sees it, if its server puts it on record. The driver writes one commit after the other, and ends the
  * session with `fenced` if another process has it.
  */
 export interface SessionRecord {
@@ -77,24 +77,24 @@ export interface SessionRecord {
   readonly state: Uint8Array | undefined;
   /** One-way messages of the client that are handled. */
   readonly handled: number;
-  /** The client that has resumed it had heard of turns that the record lacked, and is told so. */
+  /** The client that has resumed it had heard of commits that the record lacked, and is told so. */
   readonly isBehind: boolean;
-  /** Calls `wake` each time that a turn can be polled, also now if one can. `wake` must not poll it before it has returned. */
+  /** Calls `wake` each time that a commit can be polled, also now if one can. `wake` must not poll it before it has returned. */
   whenDue(wake: () => void): void;
   /**
-   * The next turn; `undefined` while one is being recorded and if there is none.
+   * The next commit; `undefined` while one is being recorded and if there is none.
    *
-   * @param takesAll also a turn that only says what is not needed any more.
+   * @param takesAll also a commit that only says what is not needed any more.
    */
-  pollTurn(takesAll?: boolean): Turn | undefined;
-  /** The turn that {@link pollTurn} has returned is on record. */
+  pollCommit(takesAll?: boolean): Commit | undefined;
+  /** The commit that {@link pollCommit} has returned is on record. */
   handleRecorded(now: number): void;
   /** The application has handled all messages of the client up to `number`. */
   handle(number: number): void;
   /** @throws {ProtocolError} `over_budget` if the record would become too large. */
   setState(state: Uint8Array): void;
   /**
-   * What a part of the server keeps with the session, in the next turn; empty is nothing.
+   * What a part of the server keeps with the session, in the next commit; empty is nothing.
    *
    * @throws {ProtocolError} as {@link setState}.
    */
@@ -115,7 +115,7 @@ export interface SessionRecord {
   hear(sender: string, mark: number): void;
   /**
    * Puts a state and messages to the client on record, and the messages of the client up to `handled` as handled: all of it
-   * in one turn, or nothing.
+   * in one commit, or nothing.
    *
    * @throws {ProtocolError} as `Channel.send` and {@link setState}; nothing has happened then.
    */

@@ -261,7 +261,7 @@ export interface ServerSessionCore extends SessionCore {
    */
   greet(hello: HelloPayload, answer: Answer, now: number): void;
   /**
-   * What goes on record of the session; `undefined` if nothing does. After each call a driver writes the turn that waits,
+   * What goes on record of the session; `undefined` if nothing does. After each call a driver writes the commit that waits,
    * one at a time and as often as it takes, and ends the session with `fenced` if another process has it.
    */
   readonly record: SessionRecord | undefined;

@@ -6,10 +6,10 @@ import type { HelloPayload, ResumeOffer } from '../control/messages.js';
 import { createSession } from '../session/create.js';
 import { createServerSession } from '../session/create-server.js';
 import * as durable from '../session/durable/client-module.js';
+import type { DurableRecord, StreamRecord } from '../session/durable/record.js';
 import { restoreDurableSession } from '../session/durable/restore.js';
-import type { DurableRecord, StreamRecord } from '../session/durable/turn.js';
 import type { Ticket } from '../session/resume-ticket.js';
-import type { Turn } from '../session/session-record.js';
+import type { Commit } from '../session/session-record.js';
 import type { ServerSessionCore, SessionCore, SessionEvent, SessionOptions } from '../session/types.js';
 import { MOVE_OPTIONS } from './move-options.js';
 
@@ -20,12 +20,12 @@ const capabilities = {
 export const DURABLE_OPTIONS = { ...MOVE_OPTIONS, capabilities, subprotocol: Subprotocol.BINARY };
 export const body = (text: string) => plainBody(encodeUtf8(text));
 
-/** A client and a server that are connected, without delays; turns are recorded when a test says so. */
+/** A client and a server that are connected, without delays; commits are recorded when a test says so. */
 export class DurablePair {
   now = 0;
   client: SessionCore;
   server: ServerSessionCore;
-  readonly turns: Turn[] = [];
+  readonly commits: Commit[] = [];
   readonly heard: SessionEvent[] = [];
   readonly told: SessionEvent[] = [];
   /** Frames of the client that have not arrived. */
@@ -71,11 +71,11 @@ export class DurablePair {
   /** Records everything that waits, and passes on what has waited for it. */
   record(): this {
     for (
-      let turn = this.server.record?.pollTurn();
-      turn !== undefined;
-      turn = this.server.record?.pollTurn()
+      let commit = this.server.record?.pollCommit();
+      commit !== undefined;
+      commit = this.server.record?.pollCommit()
     ) {
-      this.turns.push(turn);
+      this.commits.push(commit);
       this.server.record?.handleRecorded(this.now);
       this.run();
     }
@@ -136,19 +136,19 @@ export class DurablePair {
   }
 
   get #onRecord(): DurableRecord {
-    const last = <Value>(of: (turn: Turn) => Value | undefined): Value | undefined =>
-      this.turns
+    const last = <Value>(of: (commit: Commit) => Value | undefined): Value | undefined =>
+      this.commits
         .map(of)
         .filter((value) => value !== undefined)
         .at(-1);
-    const messages = this.turns.flatMap((turn) => turn.messages);
+    const messages = this.commits.flatMap((commit) => commit.messages);
     const open = new Set<number>();
-    for (const { opened, settled } of this.turns) {
+    for (const { opened, settled } of this.commits) {
       for (const number of opened) open.add(number);
       for (const number of settled) open.delete(number);
     }
     return {
-      saved: new Map(this.turns.flatMap(({ saved }) => [...saved])),
+      saved: new Map(this.commits.flatMap(({ saved }) => [...saved])),
       begin: last(({ begin }) => begin) as Uint8Array,
       accept: last(({ accept }) => accept) as DurableRecord['accept'],
       handled: last(({ handled }) => handled) ?? 0,

@@ -1,21 +1,21 @@
-import type { DurableRecord, StreamRecord } from '../session/durable/turn.js';
+import type { DurableRecord, StreamRecord } from '../session/durable/record.js';
 import type { AcceptedResume } from '../session/resume-token.js';
-import type { NumberedBody, Turn } from '../session/session-record.js';
+import type { Commit, NumberedBody } from '../session/session-record.js';
 
 /** A fault of an engine, or of a process that uses it. Each of them has to break histories. */
 export const TAKE_OVER_FAULTS = [
-  'turns are written without a look at the epoch',
-  'an ACCEPT does not wait for its turn',
+  'commits are written without a look at the epoch',
+  'an ACCEPT does not wait for its commit',
   'messages are handled before their effects are on record',
   'starts are not put on record',
   'parts are told before they are on record',
-  'turns are written twice',
+  'commits are written twice',
 ] as const;
 export type TakeOverFault = (typeof TAKE_OVER_FAULTS)[number];
 
 interface Kept {
   epoch: number;
-  turn: number;
+  commit: number;
   begin: Uint8Array | undefined;
   accept: AcceptedResume | undefined;
   handled: number;
@@ -40,8 +40,8 @@ export interface TakeOverEngine {
   readonly epoch: number;
   /** Takes the session over if its epoch is still `epoch`. Returns what is on record. */
   claim(epoch: number): { readonly epoch: number; readonly record: DurableRecord } | undefined;
-  /** Returns whether the turn is on record; if not, another process has the session. */
-  commit(epoch: number, turn: Turn): boolean;
+  /** Returns whether the commit is on record; if not, another process has the session. */
+  commit(epoch: number, commit: Commit): boolean;
   read(): DurableRecord;
 }
 
@@ -49,7 +49,7 @@ export interface TakeOverEngine {
 export class SimulatedEngine implements TakeOverEngine {
   readonly #fault: TakeOverFault | undefined;
   readonly #kept: Kept = {
-    ...{ epoch: 1, turn: 0, begin: undefined, accept: undefined, handled: 0, state: undefined, said: 0 },
+    ...{ epoch: 1, commit: 0, begin: undefined, accept: undefined, handled: 0, state: undefined, said: 0 },
     ...{ messages: [], isBehind: false, ofFormerPages: 0, streams: new Map() },
   };
 
@@ -65,29 +65,30 @@ export class SimulatedEngine implements TakeOverEngine {
     const kept = this.#kept;
     if (kept.epoch !== epoch) return undefined;
     kept.epoch++;
-    kept.turn = 0;
+    kept.commit = 0;
     return { epoch: kept.epoch, record: this.read() };
   }
 
-  commit(epoch: number, turn: Turn): boolean {
+  commit(epoch: number, commit: Commit): boolean {
     const kept = this.#kept;
-    if (kept.epoch !== epoch && this.#fault !== 'turns are written without a look at the epoch') return false;
-    if (turn.number <= kept.turn && this.#fault !== 'turns are written twice') return true;
-    kept.turn = turn.number;
-    kept.begin = turn.begin ?? kept.begin;
-    kept.accept = turn.accept ?? kept.accept;
-    kept.handled = turn.handled ?? kept.handled;
-    kept.state = turn.state ?? kept.state;
-    for (const message of turn.messages) {
+    if (kept.epoch !== epoch && this.#fault !== 'commits are written without a look at the epoch')
+      return false;
+    if (commit.number <= kept.commit && this.#fault !== 'commits are written twice') return true;
+    kept.commit = commit.number;
+    kept.begin = commit.begin ?? kept.begin;
+    kept.accept = commit.accept ?? kept.accept;
+    kept.handled = commit.handled ?? kept.handled;
+    kept.state = commit.state ?? kept.state;
+    for (const message of commit.messages) {
       kept.messages.push(message);
       kept.said = message.number;
     }
-    const confirmed = turn.confirmed ?? 0;
+    const confirmed = commit.confirmed ?? 0;
     kept.said = Math.max(kept.said, confirmed);
-    kept.isBehind = turn.isBehind ?? kept.isBehind;
-    kept.ofFormerPages = turn.ofFormerPages ?? kept.ofFormerPages;
+    kept.isBehind = commit.isBehind ?? kept.isBehind;
+    kept.ofFormerPages = commit.ofFormerPages ?? kept.ofFormerPages;
     kept.messages = kept.messages.filter(({ number }) => number > confirmed);
-    for (const [id, change] of turn.streams) {
+    for (const [id, change] of commit.streams) {
       if (change.isForgotten) {
         kept.streams.delete(id);
         continue;

@@ -8,7 +8,7 @@ import { type Owner, TakeOverWorld } from './take-over-world.js';
 
 /**
  * A random history of a durable session: messages in both directions, of which each to the server is answered and counted
- * in one turn, and requests whose replies go on in parts, while processes die and stand still. What was said and what
+ * in one commit, and requests whose replies go on in parts, while processes die and stand still. What was said and what
  * arrived is written down where it happens, and compared at the end.
  */
 

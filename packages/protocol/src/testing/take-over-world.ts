@@ -4,9 +4,9 @@ import type { HelloPayload } from '../control/messages.js';
 import { createSession } from '../session/create.js';
 import { createServerSession } from '../session/create-server.js';
 import * as durable from '../session/durable/client-module.js';
+import { fencedError } from '../session/durable/record.js';
 import { restoreDurableSession } from '../session/durable/restore.js';
-import { fencedError } from '../session/durable/turn.js';
-import type { Turn } from '../session/session-record.js';
+import type { Commit } from '../session/session-record.js';
 import type { ServerSessionCore, SessionCore, SessionEvent, SessionOptions } from '../session/types.js';
 import type { Random } from './chaos/random.js';
 import { MOVE_OPTIONS } from './move-options.js';
@@ -122,7 +122,7 @@ export class TakeOverWorld {
     this.now = until;
   }
 
-  /** Events, turns and frames of everybody, until nothing is left to do at this instant. */
+  /** Events, commits and frames of everybody, until nothing is left to do at this instant. */
   #drive(): void {
     for (let isBusy = true; isBusy; ) {
       isBusy = false;
@@ -167,29 +167,29 @@ export class TakeOverWorld {
 
   // --- the engine
 
-  /** Writes the turn that waits. Returns whether there was one. */
+  /** Writes the commit that waits. Returns whether there was one. */
   record(owner: Owner): boolean {
     if (owner.isRecording || owner.isPaused || !owner.isAlive || owner.isFenced) return false;
-    const turn = owner.core.record?.pollTurn(this.#random.chance(10));
-    if (turn === undefined) return false;
+    const commit = owner.core.record?.pollCommit(this.#random.chance(10));
+    if (commit === undefined) return false;
     owner.isRecording = true;
     const tellsEarly =
-      (this.#fault === 'an ACCEPT does not wait for its turn' && turn.accept !== undefined) ||
-      (this.#fault === 'parts are told before they are on record' && hasParts(turn));
+      (this.#fault === 'an ACCEPT does not wait for its commit' && commit.accept !== undefined) ||
+      (this.#fault === 'parts are told before they are on record' && hasParts(commit));
     if (tellsEarly) owner.core.record?.handleRecorded(this.now);
-    this.#write(owner, turn, tellsEarly);
+    this.#write(owner, commit, tellsEarly);
     return true;
   }
 
-  #write(owner: Owner, turn: Turn, wasTold: boolean): void {
+  #write(owner: Owner, commit: Commit, wasTold: boolean): void {
     const { below, chance } = this.#random;
     const isAnswered = chance(85);
     let isDone = false;
     this.later(1 + below(12), () => {
       // The request was on its way when the process died or stopped, or it was not.
       if (!owner.isAlive && chance(50)) return;
-      const isRecorded = this.engine.commit(owner.epoch, turn);
-      if (chance(5)) this.later(below(80), () => this.engine.commit(owner.epoch, turn));
+      const isRecorded = this.engine.commit(owner.epoch, commit);
+      if (chance(5)) this.later(below(80), () => this.engine.commit(owner.epoch, commit));
       if (!isAnswered) return;
       isDone = true;
       this.later(1 + below(3), () =>
@@ -197,7 +197,7 @@ export class TakeOverWorld {
       );
     });
     this.later(40, () => {
-      if (!isDone) this.#whenAwake(owner, () => this.#write(owner, turn, wasTold));
+      if (!isDone) this.#whenAwake(owner, () => this.#write(owner, commit, wasTold));
     });
   }
 
@@ -347,4 +347,5 @@ export class TakeOverWorld {
 }
 
 const DELAY_MS = 3;
-const hasParts = ({ streams }: Turn): boolean => [...streams.values()].some(({ parts }) => parts.length > 0);
+const hasParts = ({ streams }: Commit): boolean =>
+  [...streams.values()].some(({ parts }) => parts.length > 0);

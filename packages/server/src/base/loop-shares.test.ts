@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { BURST_MS, type LoopAccount, LoopShares, MAX_DEBT_MS, TURN_MS } from './loop-shares.js';
+import { BURST_MS, type LoopAccount, LoopShares, MAX_DEBT_MS, TICK_MS } from './loop-shares.js';
 
-/** An event loop in virtual time: immediates run turn by turn, timers when nothing else is left. */
+/** An event loop in virtual time: immediates run tick by tick, timers when nothing else is left. */
 function createLoop(share = 0.5) {
   let now = 0;
   let immediates: (() => void)[] = [];
@@ -18,8 +18,8 @@ function createLoop(share = 0.5) {
     work: (ms: number) => {
       now += ms;
     },
-    /** Tasks that were requested during this turn. */
-    async turn() {
+    /** Tasks that were requested during this tick. */
+    async tick() {
       const due = immediates;
       immediates = [];
       for (const task of due) {
@@ -58,7 +58,7 @@ describe('an account', () => {
     const account = loop.shares.open();
     expect(account.isUnused).toBe(true);
     message(loop, account, 100, [], 'long');
-    await loop.turn();
+    await loop.tick();
     expect(account.isUnused).toBe(false);
     loop.work(99);
     expect(account.isUnused).toBe(false);
@@ -68,25 +68,25 @@ describe('an account', () => {
 });
 
 describe('one account alone', () => {
-  it('gets all of the time, turn by turn, in the order of its messages', async () => {
+  it('gets all of the time, tick by tick, in the order of its messages', async () => {
     const loop = createLoop();
     const account = loop.shares.open('a');
     const log: string[] = [];
     for (let i = 0; i < 100; i++) message(loop, account, 1, log, String(i));
-    expect(log).toHaveLength(TURN_MS);
-    for (let turns = 0; turns < 100 && log.length < 100; turns++) await loop.turn();
+    expect(log).toHaveLength(TICK_MS);
+    for (let ticks = 0; ticks < 100 && log.length < 100; ticks++) await loop.tick();
     expect(log).toEqual(Array.from({ length: 100 }, (_, i) => String(i)));
     // Nothing had to wait.
     expect(loop.now()).toBe(100);
   });
 
-  it('with a share of 1 is limited only by turns, even if others are served', async () => {
+  it('with a share of 1 is limited only by ticks, even if others are served', async () => {
     const loop = createLoop(1);
     const [a, b] = [loop.shares.open('a'), loop.shares.open('b')];
     const log: string[] = [];
     message(loop, b, 1, log, 'b');
     for (let i = 0; i < 300; i++) message(loop, a, 1, log, 'a');
-    for (let turns = 0; turns < 300 && log.length < 301; turns++) await loop.turn();
+    for (let ticks = 0; ticks < 300 && log.length < 301; ticks++) await loop.tick();
     expect(loop.now()).toBe(301);
   });
 });
@@ -107,12 +107,12 @@ describe('an account among others', () => {
       const before = loop.now();
       message(loop, other, 0.01, log, 'other');
       waited = Math.max(waited, loop.now() - before);
-      await loop.turn();
+      await loop.tick();
       // Time that no message uses passes.
       await loop.pass(0.5);
     }
     expect(waited).toBeLessThan(1);
-    expect(used).toBeLessThanOrEqual(1_000 + BURST_MS + TURN_MS);
+    expect(used).toBeLessThanOrEqual(1_000 + BURST_MS + TICK_MS);
     expect(used).toBeGreaterThan(800);
   });
 
@@ -126,10 +126,10 @@ describe('an account among others', () => {
     for (const account of connections) for (let i = 0; i < 50; i++) message(loop, account, 1, log, 'busy');
     while (loop.now() < 1_000) {
       other.enter(loop.now());
-      await loop.turn();
+      await loop.tick();
       await loop.pass(0.5);
     }
-    expect(log.length).toBeLessThanOrEqual(500 + BURST_MS + TURN_MS);
+    expect(log.length).toBeLessThanOrEqual(500 + BURST_MS + TICK_MS);
   });
 
   it('has a bounded debt, however long a call has taken', async () => {
@@ -142,7 +142,7 @@ describe('an account among others', () => {
     const begun = loop.now();
     while (log.length < 2 && loop.now() < begun + 5_000) {
       other.enter(loop.now());
-      await loop.turn();
+      await loop.tick();
       await loop.pass(1);
     }
     expect(loop.now() - begun).toBeLessThanOrEqual(MAX_DEBT_MS / 0.5 + 5);
@@ -155,13 +155,13 @@ describe('an account among others', () => {
     other.enter(loop.now());
     message(loop, busy, 1_000, log, 'busy');
     message(loop, busy, 1, log, 'busy again');
-    await loop.turn();
+    await loop.tick();
     await loop.pass(1);
-    // More than one turn allows, so some of it has to wait.
+    // More than one tick allows, so some of it has to wait.
     for (let i = 0; i < 30; i++) message(loop, other, 1, log, 'other');
     const begun = loop.now();
     while (log.filter((name) => name === 'other').length < 30 && loop.now() < begun + 5_000) {
-      await loop.turn();
+      await loop.tick();
       await loop.pass(1);
     }
     expect(loop.now() - begun).toBeLessThan(60);
@@ -183,11 +183,11 @@ describe('an account among others', () => {
     for (let i = 0; i < 20; i++) void job();
     while (loop.now() < 2_000) {
       other.enter(loop.now());
-      await loop.turn();
+      await loop.tick();
       await loop.pass(0.5);
     }
     // The first slice of each job runs at once.
-    expect(slices).toBeLessThanOrEqual(20 + (1_000 + BURST_MS + TURN_MS) / 5);
+    expect(slices).toBeLessThanOrEqual(20 + (1_000 + BURST_MS + TICK_MS) / 5);
   });
 });
 

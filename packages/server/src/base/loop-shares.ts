@@ -5,17 +5,17 @@ import { systemClock } from '@parlance/protocol/internal';
  * one thread, so a peer that keeps it busy within all other limits would still make all others wait.
  *
  * Time is measured from the first message that a tick of the loop handles for an account to the first one for
- * another account, or to the end of the turn, so it includes the microtasks of handlers and coding. Two rules
+ * another account, or to the end of the tick, so it includes the microtasks of handlers and coding. Two rules
  * limit an account:
  *
- * - It gets {@link TURN_MS} in one turn. The rest of its messages wait for the next turn, so that other accounts are
+ * - It gets {@link TICK_MS} in one tick. The rest of its messages wait for the next tick, so that other accounts are
  *   served in between, however fast messages arrive.
  * - While others are served, it gets its share of the time and may use {@link BURST_MS} at once. If it is alone, it
  *   may use all the time.
  */
 
-/** Milliseconds that an account gets in one turn. */
-export const TURN_MS = 20;
+/** Milliseconds that an account gets in one tick. */
+export const TICK_MS = 20;
 /** Milliseconds that an account may use at once beyond its share. */
 export const BURST_MS = 40;
 /**
@@ -30,7 +30,7 @@ const LOOK_AFTER_MS = 1;
 /** Milliseconds for which the waiting tasks of one account run before another account's. */
 const SLICE_MS = 5;
 
-const NEXT_TURN = -Infinity;
+const NEXT_TICK = -Infinity;
 
 interface Task {
   readonly run: () => void;
@@ -44,8 +44,8 @@ export class LoopAccount {
   level = BURST_MS;
   filledAt: number;
   servedAt = -Infinity;
-  turn = -1;
-  turnSpent = 0;
+  tick = -1;
+  tickSpent = 0;
   readonly tasks: Task[] = [];
   readonly #shares: LoopShares;
 
@@ -81,7 +81,7 @@ export interface LoopSharesOptions {
   readonly share: number;
   /** Milliseconds. */
   readonly now: () => number;
-  /** Runs `task` once in the next turn. */
+  /** Runs `task` once in the next tick. */
   readonly soon: (task: () => void) => void;
   /** Runs `task` once after `ms`. */
   readonly after: (ms: number, task: () => void) => void;
@@ -103,8 +103,8 @@ export class LoopShares {
   /** The account that the loop has worked for since `#since`. */
   #current: LoopAccount | undefined;
   #since = 0;
-  #turn = 0;
-  #hasTurnEnd = false;
+  #tick = 0;
+  #hasTickEnd = false;
   /** The two different accounts that were served last. */
   #latest: LoopAccount | undefined;
   #other: LoopAccount | undefined;
@@ -170,13 +170,13 @@ export class LoopShares {
       this.#other = this.#latest;
       this.#latest = account;
     }
-    if (this.#hasTurnEnd) return;
-    this.#hasTurnEnd = true;
+    if (this.#hasTickEnd) return;
+    this.#hasTickEnd = true;
     this.#options.soon(() => {
       this.#spend(this.#options.now());
-      this.#hasTurnEnd = false;
+      this.#hasTickEnd = false;
       this.#current = undefined;
-      this.#turn++;
+      this.#tick++;
     });
   }
 
@@ -186,11 +186,11 @@ export class LoopShares {
       this.#fill(account, now);
       const spent = now - this.#since;
       account.level = Math.max(-MAX_DEBT_MS, account.level - spent);
-      if (account.turn !== this.#turn) {
-        account.turn = this.#turn;
-        account.turnSpent = 0;
+      if (account.tick !== this.#tick) {
+        account.tick = this.#tick;
+        account.tickSpent = 0;
       }
-      account.turnSpent += spent;
+      account.tickSpent += spent;
     }
     this.#since = now;
   }
@@ -210,16 +210,16 @@ export class LoopShares {
   }
 
   #mayRun(account: LoopAccount, now: number): boolean {
-    if (account.turn === this.#turn && account.turnSpent >= TURN_MS) return false;
+    if (account.tick === this.#tick && account.tickSpent >= TICK_MS) return false;
     if (this.#options.share >= 1) return true;
     this.#fill(account, now);
     return account.level >= 0;
   }
 
   #schedule(): void {
-    if (this.#waiting.size === 0 || this.#dueAt === NEXT_TURN) return;
+    if (this.#waiting.size === 0 || this.#dueAt === NEXT_TICK) return;
     const wait = Math.ceil(this.#shortestWait());
-    const dueAt = wait <= 0 ? NEXT_TURN : this.#options.now() + wait;
+    const dueAt = wait <= 0 ? NEXT_TICK : this.#options.now() + wait;
     if (dueAt >= this.#dueAt) return;
     this.#dueAt = dueAt;
     const run = () => {
@@ -228,7 +228,7 @@ export class LoopShares {
       this.#dueAt = Infinity;
       this.#runWaiting();
     };
-    if (dueAt === NEXT_TURN) this.#options.soon(run);
+    if (dueAt === NEXT_TICK) this.#options.soon(run);
     else this.#options.after(wait, run);
   }
 

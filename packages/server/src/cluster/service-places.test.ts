@@ -2,7 +2,7 @@ import { PassThrough } from 'node:stream';
 import { expect, it } from 'vitest';
 import { ServicePlaces } from './service-places.js';
 
-const turn = () => new Promise((resolve) => setImmediate(resolve));
+const tick = () => new Promise((resolve) => setImmediate(resolve));
 
 it('connections of one node have so many places, and the oldest one gives way', async () => {
   const places = new ServicePlaces({ ofNode: 2, ofAll: 10 });
@@ -15,7 +15,7 @@ it('connections of one node have so many places, and the oldest one gives way', 
   expect([places.tryTake('a', first), places.tryTake('a', second)]).toEqual([true, true]);
   expect([places.tryTake('b', other), first.destroyed]).toEqual([true, false]);
   expect([places.tryTake('a', third), first.destroyed, second.destroyed]).toEqual([true, true, false]);
-  await turn();
+  await tick();
   expect(places.size).toBe(3);
 });
 
@@ -25,6 +25,6 @@ it('connections of all nodes have so many places, and one that closes gives its 
   expect(sockets.map((socket, i) => places.tryTake(`node ${i}`, socket))).toEqual([true, true, false]);
   expect(places.size).toBe(2);
   sockets[0]?.destroy();
-  await turn();
+  await tick();
   expect(places.tryTake('node 3', new PassThrough())).toBe(true);
 });

@@ -11,11 +11,11 @@ import { RecordSeal } from '../engine/seal/record-seal.js';
 import { type RedisServer, redisMissing, startRedis } from '../engine/testing/redis-server.js';
 import { Capacity } from './capacity.js';
 import { checkDurability } from './check-durability.js';
+import { CommitRecorder, type CommitRecorderOptions } from './commit-recorder.js';
 import { unpack } from './packed.js';
 import { FakeSession } from './testing/fake-session.js';
-import { TurnRecorder, type TurnRecorderOptions } from './turn-recorder.js';
 
-/** Turns of a session that go to a Redis which is killed, paused, full, emptied, or behind. */
+/** Commits of a session that go to a Redis which is killed, paused, full, emptied, or behind. */
 
 const ID = 'sess_one';
 const TTL_MS = 60_000;
@@ -71,12 +71,12 @@ function linkTo(options: Parameters<typeof redis>[0]): EngineConnection {
   return link;
 }
 
-function record(link: EngineConnection, rest: Partial<TurnRecorderOptions> = {}) {
+function record(link: EngineConnection, rest: Partial<CommitRecorderOptions> = {}) {
   const durable = new FakeSession();
   const events: string[] = [];
   const note = (fields: Readonly<Record<string, unknown>>) => void events.push(String(fields['event']));
   const logger: Logger = { debug: note, info: note, warn: note, error: note };
-  const recorder = new TurnRecorder({
+  const recorder = new CommitRecorder({
     ...{ sessionId: ID, principal: 'ada', owner: 'aaaaaa', epoch: 0, ttlMs: TTL_MS, stallMs: 300 },
     ...{ link, durable, clock: systemClock, logger },
     onRecorded: () => {},
@@ -88,7 +88,7 @@ function record(link: EngineConnection, rest: Partial<TurnRecorderOptions> = {})
   const session = {
     durable,
     events,
-    /** Something happens, in a turn of its own. */
+    /** Something happens, in a commit of its own. */
     async handle(times = 1) {
       for (let i = 0; i < times; i++) {
         durable.handle();
@@ -126,7 +126,7 @@ const ofEngine = (events: readonly string[]) => events.filter((event) => event.s
 const whole = (handled: number) => ({ begin: 'begin', principal: 'ada', handled: String(handled) });
 const sealed = () => RecordSeal.begin(SEAL, ID, 0);
 
-describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'the turns of a session in a Redis', () => {
+describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'the commits of a session in a Redis', () => {
   it('that is killed and comes back with its data are all on record', async () => {
     const server = await start(...AOF);
     const link = linkTo({ url: server.url });
@@ -213,7 +213,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'the turns of a sess
     expect(await found(link, SEAL)).toEqual(whole(4));
   });
 
-  it('that fails over to a replica without the last turns are on record again', async () => {
+  it('that fails over to a replica without the last commits are on record again', async () => {
     const { link, replica, failOver } = await pair();
     const session = record(link, { seal: sealed() });
     await session.handle();

@@ -5,7 +5,7 @@ import type { EngineConnection } from '../engine/engine.js';
  * Whether sessions that are put on record there survive what they are put on record for.
  *
  * @throws {ProtocolError} `unsupported` if the engine forgets everything when its process ends, unless that is allowed, or if no replica
- * could confirm a turn and one has to; `connection_failed` or `timeout` if it does not answer.
+ * could confirm a commit and one has to; `connection_failed` or `timeout` if it does not answer.
  */
 export async function checkDurability(
   link: Pick<EngineConnection, 'isVolatile' | 'checkReplica'>,

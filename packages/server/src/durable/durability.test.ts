@@ -2,8 +2,8 @@ import type { Body, Message } from '@parlance/protocol';
 import type { BodyToSend, DurableSession } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
 import { errorCode } from '../../../protocol/src/testing/error-code.js';
+import type { CommitRecorder } from './commit-recorder.js';
 import { Durability } from './durability.js';
-import type { TurnRecorder } from './turn-recorder.js';
 
 function setUp() {
   const calls: string[] = [];
@@ -27,7 +27,7 @@ function setUp() {
     },
     afterRecord: (then) => void waiting.push(then),
   };
-  const recorder = { close: () => void calls.push('closed') } as unknown as TurnRecorder;
+  const recorder = { close: () => void calls.push('closed') } as unknown as CommitRecorder;
   /** Resolves when the bodies are coded. */
   let coded: Promise<unknown> = Promise.resolve();
   const together = async (bodies: readonly Body[], send: (coded: readonly BodyToSend[]) => void) => {

@@ -8,7 +8,7 @@ import {
   type Outbound,
 } from '@parlance/protocol/internal';
 import type { OnRecord } from '../session/record.js';
-import type { TurnRecorder } from './turn-recorder.js';
+import type { CommitRecorder } from './commit-recorder.js';
 
 /** The session that is on record. */
 export interface DurabilityHost {
@@ -27,7 +27,7 @@ interface Waiting {
 export class Durability implements OnRecord {
   readonly #host: DurabilityHost;
   readonly #durable: DurableSession;
-  readonly #recorder: TurnRecorder;
+  readonly #recorder: CommitRecorder;
   readonly #onEnd: () => void;
   /** Messages that are handled although one before them is not. */
   readonly #done = new Set<number>();
@@ -46,7 +46,7 @@ export class Durability implements OnRecord {
   readonly #waiting = new Set<Waiting>();
 
   /** @param onEnd the session is over, and its record with it, if it is still that of this node. */
-  constructor(host: DurabilityHost, durable: DurableSession, recorder: TurnRecorder, onEnd: () => void) {
+  constructor(host: DurabilityHost, durable: DurableSession, recorder: CommitRecorder, onEnd: () => void) {
     this.#host = host;
     this.#durable = durable;
     this.#recorder = recorder;
@@ -91,7 +91,7 @@ export class Durability implements OnRecord {
     this.#advance();
   }
 
-  /** What parts save when they hear of it is in the turn that says so. */
+  /** What parts save when they hear of it is in the commit that says so. */
   #handle(number: number): void {
     this.#durable.handle(number);
     this.#tellHandled(number);

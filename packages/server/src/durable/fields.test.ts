@@ -1,4 +1,4 @@
-import type { DurableRecord, Turn } from '@parlance/protocol/internal';
+import type { Commit, DurableRecord } from '@parlance/protocol/internal';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { errorCode } from '../../../protocol/src/testing/error-code.js';
 import type { TakeOverEngine } from '../../../protocol/src/testing/take-over-engine.js';
@@ -17,7 +17,7 @@ const ID = 'sess_one';
 const TTL_MS = 60_000;
 const ALI = 'ali \u00e9\u{1f600}';
 
-const TURN: Turn = {
+const COMMIT: Commit = {
   ...{ number: 1, begin: undefined, accept: undefined, handled: undefined, state: undefined },
   ...{
     messages: [],
@@ -28,7 +28,11 @@ const TURN: Turn = {
   },
   ...{ opened: [], settled: [], heard: new Map(), saved: new Map() },
 };
-const FIRST: Turn = { ...TURN, begin: Uint8Array.of(0, 255), accept: { tokens: ['aa', 'bb'], attempt: 3 } };
+const FIRST: Commit = {
+  ...COMMIT,
+  begin: Uint8Array.of(0, 255),
+  accept: { tokens: ['aa', 'bb'], attempt: 3 },
+};
 const STREAM = {
   ...{ attempt: undefined, isRepeatable: false, kept: undefined, from: 0, parts: [], end: undefined },
   isForgotten: false,
@@ -38,7 +42,7 @@ const STREAM = {
 class Fields {
   readonly #sessions = new MemorySessions(() => 0);
   readonly #writers = new Map<number, FieldWriter>();
-  readonly #changes = new WeakMap<Turn, FieldChanges>();
+  readonly #changes = new WeakMap<Commit, FieldChanges>();
   /** The names of all fields that there ever were. */
   readonly #known = new Set<string>();
   /** By epoch. */
@@ -51,14 +55,14 @@ class Fields {
     if (seal !== undefined) this.#seals.set(0, RecordSeal.begin(seal, ID, 0));
   }
 
-  write(epoch: number, turn: Turn): boolean {
+  write(epoch: number, commit: Commit): boolean {
     const writer = this.#writers.get(epoch) ?? new FieldWriter(ALI);
     this.#writers.set(epoch, writer);
-    const changes = this.#changes.get(turn) ?? this.#sealed(epoch, turn.number, writer.write(turn));
-    this.#changes.set(turn, changes);
+    const changes = this.#changes.get(commit) ?? this.#sealed(epoch, commit.number, writer.write(commit));
+    this.#changes.set(commit, changes);
     for (const name of changes.set.keys()) this.#known.add(name);
-    const head = { owner: `node${epoch}`, epoch, number: turn.number, ttlMs: TTL_MS };
-    const answer = this.#sessions.write(ID, { ...head, isFirst: turn.begin !== undefined, ...changes });
+    const head = { owner: `node${epoch}`, epoch, number: commit.number, ttlMs: TTL_MS };
+    const answer = this.#sessions.write(ID, { ...head, isFirst: commit.begin !== undefined, ...changes });
     return answer === 'written';
   }
 
@@ -114,7 +118,7 @@ describe('the record of a durable session as fields', () => {
             const record = fields.claim(epoch);
             return record && { epoch: epoch + 1, record };
           },
-          commit: (epoch, turn) => fields.write(epoch, turn),
+          commit: (epoch, commit) => fields.write(epoch, commit),
           read: () => fields.read(),
         };
         expect(runTakeOverHistory({ seed, engine }).faults, `seed ${seed}`).toEqual([]);
@@ -122,15 +126,15 @@ describe('the record of a durable session as fields', () => {
     },
   );
 
-  const written = (...turns: readonly Partial<Turn>[]): Fields => {
+  const written = (...commits: readonly Partial<Commit>[]): Fields => {
     const fields = new Fields();
     fields.write(0, FIRST);
-    turns.forEach((turn, i) => {
-      expect(fields.write(0, { ...TURN, number: i + 2, ...turn })).toBe(true);
+    commits.forEach((commit, i) => {
+      expect(fields.write(0, { ...COMMIT, number: i + 2, ...commit })).toBe(true);
     });
     return fields;
   };
-  const streamsOf = (...streams: readonly [number, Partial<typeof STREAM> | object][]): Turn['streams'] =>
+  const streamsOf = (...streams: readonly [number, Partial<typeof STREAM> | object][]): Commit['streams'] =>
     new Map(streams.map(([id, stream]) => [id, { ...STREAM, ...stream }]));
   const part = (text: string) => new Uint8Array(Buffer.from(text));
 
@@ -188,7 +192,7 @@ describe('the record of a durable session as fields', () => {
   it('says under which ID a reply is kept, and whether its handler goes on with it', () => {
     const kept = 'reply_0123456789012345678901';
     const fields = written({ streams: streamsOf([3, { attempt: 1, kept }], [5, { attempt: 1, kept }]) });
-    fields.write(0, { ...TURN, number: 3, streams: streamsOf([5, { isRepeatable: true }]) });
+    fields.write(0, { ...COMMIT, number: 3, streams: streamsOf([5, { isRepeatable: true }]) });
     const of = (id: number) => fields.read().streams.get(id);
     expect([of(3), of(5)]).toEqual([
       { attempt: 1, isRepeatable: false, kept, parts: [], end: undefined },
@@ -207,7 +211,7 @@ describe('the record of a durable session as fields', () => {
     const kept = 'reply_0123456789012345678901';
     const fields = written({ streams: streamsOf([5, { attempt: 1, isRepeatable: true, kept }]) });
     fields.claim(0);
-    fields.write(1, { ...TURN, streams: streamsOf([5, { attempt: 2 }]) });
+    fields.write(1, { ...COMMIT, streams: streamsOf([5, { attempt: 2 }]) });
     expect(fields.read().streams.get(5)).toMatchObject({ attempt: 2, isRepeatable: true, kept });
   });
 
@@ -228,7 +232,7 @@ describe('the record of a durable session as fields', () => {
       { confirmed: 1 },
     );
     fields.claim(0);
-    fields.write(1, { ...TURN, confirmed: 3, streams: streamsOf([1, { isForgotten: true }]) });
+    fields.write(1, { ...COMMIT, confirmed: 3, streams: streamsOf([1, { isForgotten: true }]) });
     expect(fields.names).toEqual(['accept', 'begin', 'principal', 'said']);
   });
 
@@ -240,16 +244,16 @@ describe('the record of a durable session as fields', () => {
 
   it('says which messages former pages have written', () => {
     const fields = written({ ofFormerPages: 7 });
-    fields.write(0, { ...TURN, number: 3, handled: 1 });
+    fields.write(0, { ...COMMIT, number: 3, handled: 1 });
     expect(fields.read().ofFormerPages).toBe(7);
   });
 
-  it('says that the client is to be told of lost turns, until it knows', () => {
+  it('says that the client is to be told of lost commits, until it knows', () => {
     const fields = written({ isBehind: true });
     expect(fields.read().isBehind).toBe(true);
-    fields.write(0, { ...TURN, number: 3, handled: 1 });
+    fields.write(0, { ...COMMIT, number: 3, handled: 1 });
     expect(fields.read().isBehind).toBe(true);
-    fields.write(0, { ...TURN, number: 4, isBehind: false });
+    fields.write(0, { ...COMMIT, number: 4, isBehind: false });
     expect(fields.read().isBehind).toBe(false);
     expect(fields.names).not.toContain('behind');
   });

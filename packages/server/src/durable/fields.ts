@@ -1,18 +1,18 @@
 import { ProtocolError } from '@parlance/protocol';
 import {
   CONTAINER_FORMAT,
+  type Commit,
   type DurableRecord,
   decodeSnapshot,
   type Fields,
   get,
   type NumberedBody,
-  type Turn,
 } from '@parlance/protocol/internal';
 import type { FieldChanges } from '../engine/engine.js';
 import { pack, unpack } from './packed.js';
 
 /**
- * The turns of a durable session as fields of its record in the engine:
+ * The commits of a durable session as fields of its record in the engine:
  *
  *     begin, principal       what never changes, the first of them packed
  *     accept                 the last attempt, and the hashes of the valid tokens
@@ -25,7 +25,7 @@ import { pack, unpack } from './packed.js';
  *     p<stream>.<number>     a part of its reply
  *     x<stream>              how the reply has ended: empty, or the body of the error frame
  *     pages                  former pages of the client have written its messages up to this one
- *     behind                 is there if the client is to be told that the record has lost turns
+ *     behind                 is there if the client is to be told that the record has lost commits
  *
  * It has what a `MovedSession` has, but for what the session has promised in place of the snapshot of its link.
  */
@@ -45,7 +45,7 @@ const textOf = (bytes: Uint8Array): string =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString();
 const bytesOf = (text: string): Uint8Array => new Uint8Array(Buffer.from(text));
 
-/** Spells the turns of one session. It knows which fields there are, so that it can name those to be removed. */
+/** Spells the commits of one session. It knows which fields there are, so that it can name those to be removed. */
 export class FieldWriter {
   readonly #principal: string | undefined;
   /** The number of the last message that was removed. */
@@ -64,10 +64,10 @@ export class FieldWriter {
       this.#streams.set(id, { attempt, isRepeatable, kept, parts: parts.length });
   }
 
-  /** Each turn once, in order. */
-  write(turn: Turn): FieldChanges {
-    const { begin, accept, handled, opened, settled, heard, saved } = turn;
-    const { state, messages, confirmed, streams, isBehind, ofFormerPages } = turn;
+  /** Each commit once, in order. */
+  write(commit: Commit): FieldChanges {
+    const { begin, accept, handled, opened, settled, heard, saved } = commit;
+    const { state, messages, confirmed, streams, isBehind, ofFormerPages } = commit;
     const changes: FieldChanges = { set: new Map(), remove: [] };
     const { set, remove } = changes;
     if (begin !== undefined) {
@@ -103,13 +103,13 @@ export class FieldWriter {
     if (ofFormerPages !== undefined) set.set('pages', bytesOf(String(ofFormerPages)));
     if (isBehind === true) set.set('behind', bytesOf('1'));
     else if (isBehind === false) remove.push('behind');
-    for (const [id, turn] of streams) this.#writeStream(id, turn, changes);
+    for (const [id, commit] of streams) this.#writeStream(id, commit, changes);
     return changes;
   }
 
   #writeStream(
     id: number,
-    { attempt, isRepeatable, kept, from, parts, end, isForgotten }: StreamTurnOf<Turn>,
+    { attempt, isRepeatable, kept, from, parts, end, isForgotten }: StreamCommitOf<Commit>,
     { set, remove }: FieldChanges,
   ): void {
     const stream = this.#streams.get(id) ?? { attempt: 0, isRepeatable: false, kept: undefined, parts: 0 };
@@ -150,7 +150,8 @@ function readSpelled(text: string): Pick<ReadStream, 'attempt' | 'isRepeatable' 
   return { attempt: countOf(attempt), isRepeatable, kept: rest[isRepeatable ? 1 : 0] };
 }
 
-type StreamTurnOf<T extends Turn> = T['streams'] extends ReadonlyMap<number, infer Stream> ? Stream : never;
+type StreamCommitOf<T extends Commit> =
+  T['streams'] extends ReadonlyMap<number, infer Stream> ? Stream : never;
 
 interface ReadStream {
   attempt: number;

@@ -71,7 +71,7 @@ export class Leaving {
   /**
    * Gives up all sessions at once, as if this process had died: other nodes may take them by now, and the engine is not
    * reached. Handlers are stopped with `fenced`. What the engine still executes of writes that were under way is in order: they
-   * are whole turns, of which nothing was told, and refused once another node has the session.
+   * are whole commits, of which nothing was told, and refused once another node has the session.
    */
   abandonAll(): void {
     for (const session of this.#sessions)

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { ProtocolError } from '@parlance/protocol';
 import { assertOptions, type OptionKinds } from '@parlance/protocol/internal';
 import type { Engine } from '../engine/engine.js';
-import { STALL_MS } from './turn-recorder.js';
+import { STALL_MS } from './commit-recorder.js';
 
 /** A client whose session may be put on record. */
 export interface DurableCandidate {
@@ -48,8 +48,8 @@ export interface DurabilityOptions {
    */
   readonly maxPrincipalBytes?: number | undefined;
   /**
-   * Who has to have a turn before it is on record: the `primary`, or a `replica` as well, which survives a failover. That costs
-   * one `WAIT` for all turns of one tick of the event loop, and needs a Redis that is not a Redis Cluster.
+   * Who has to have a commit before it is on record: the `primary`, or a `replica` as well, which survives a failover. That costs
+   * one `WAIT` for all commits of one tick of the event loop, and needs a Redis that is not a Redis Cluster.
    *
    * @default 'primary'
    */

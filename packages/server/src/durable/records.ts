@@ -15,9 +15,9 @@ import { dropFenced, recordMsOf, SERVICE_RESTART } from '../session/on-record.js
 import { stateOf } from '../session/record.js';
 import { Capacity } from './capacity.js';
 import { checkDurability } from './check-durability.js';
+import { CommitRecorder, type CommitRecorderOptions, type CommitRefusal } from './commit-recorder.js';
 import { Durability } from './durability.js';
 import type { DurableCandidate, ResolvedDurability } from './options.js';
-import { TurnRecorder, type TurnRecorderOptions, type TurnRefusal } from './turn-recorder.js';
 
 export interface RecordsOptions {
   /** This node. */
@@ -128,7 +128,7 @@ export class Records {
   #record(
     session: ServerEndpoint,
     durable: DurableSession,
-    before: Pick<TurnRecorderOptions, 'record' | 'fields'> | undefined,
+    before: Pick<CommitRecorderOptions, 'record' | 'fields'> | undefined,
     seal: RecordSeal | undefined,
   ): void {
     const { incarnation: owner, durability, link, timers, clock, logger } = this.#options;
@@ -142,14 +142,14 @@ export class Records {
       ...{ link, sessionId, ttlMs, maxPrincipalBytes, account: counted && this.#accountOf(counted) },
       maxSessionBytes: 2 * maxSessionBytes + CAPACITY_MARGIN,
     });
-    const recorder = new TurnRecorder({
+    const recorder = new CommitRecorder({
       ...{ ...before, sessionId, owner, epoch, seal, durable, link, clock, logger, capacity, ttlMs },
       ...{ isReplicated, stallMs, degrades, principal: counted },
       onRecorded: () => session.pump(),
       onRefused: (why) => this.#handleRefused(session, why),
     });
     session.record = new Durability(session, durable, recorder, () => {
-      // A turn that is under way would be executed after that, and put the session on record again.
+      // A commit that is under way would be executed after that, and put the session on record again.
       void recorder.settled.then(() => {
         void this.release(session);
         void capacity.release();
@@ -157,7 +157,7 @@ export class Records {
     });
   }
 
-  #handleRefused(session: ServerEndpoint, why: TurnRefusal): void {
+  #handleRefused(session: ServerEndpoint, why: CommitRefusal): void {
     const { logger } = this.#options;
     if (why === 'fenced') return dropFenced(session, logger);
     const fields = { event: 'record.gone', session: session.id };

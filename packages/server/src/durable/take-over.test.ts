@@ -20,10 +20,10 @@ async function setUp({ refusal, former }: { readonly refusal?: Refusal; readonly
   pair.record();
   const link = memoryCluster().connect();
   const writer = new FieldWriter('ann');
-  for (const turn of pair.turns) {
-    const isFirst = turn.begin !== undefined;
-    const head = { owner: 'dead', epoch: 0, number: turn.number, isFirst, ttlMs: 60_000 };
-    await link.writeSession(SESSION, { ...head, ...writer.write(turn) });
+  for (const commit of pair.commits) {
+    const isFirst = commit.begin !== undefined;
+    const head = { owner: 'dead', epoch: 0, number: commit.number, isFirst, ttlMs: 60_000 };
+    await link.writeSession(SESSION, { ...head, ...writer.write(commit) });
   }
   const hello = pair.kill();
   const admitted: string[] = [];

@@ -51,7 +51,7 @@ withRedis(redisMissing ?? 'Redis', () => {
     expect(await link.find('aaaaaa')).toBeDefined();
   });
 
-  it('takes a turn that forgets a reply of 150,000 parts', async () => {
+  it('takes a commit that forgets a reply of 150,000 parts', async () => {
     const link = connect((await start()).url);
     const write = { owner: 'aaaaaa', epoch: 0, number: 1, isFirst: true, ttlMs: LONG_MS, remove: [] };
     const set = new Map([['begin', new Uint8Array(8)]]);

@@ -71,7 +71,7 @@ function nodeOf(
 
 const recordOf = (text: string) => Uint8Array.from([0, ...new TextEncoder().encode(text)]);
 const END = () => ({ at: Date.now(), failure: undefined, metadata: undefined });
-const turn = () => new Promise((resolve) => setImmediate(resolve));
+const tick = () => new Promise((resolve) => setImmediate(resolve));
 const codeOf = (failure: Uint8Array | undefined) =>
   failure && (decodeFailure(failure, 8) as ProtocolError).code;
 
@@ -109,11 +109,11 @@ function unreliable(
   const busy = new Set<string>();
   const calls = { append: 0 };
   const distort = async <Result>(run: () => Promise<Result>): Promise<Result> => {
-    for (let turns = Math.floor(random() * 3); turns > 0; turns--) await turn();
+    for (let ticks = Math.floor(random() * 3); ticks > 0; ticks--) await tick();
     const fate = random();
     if (fate < 0.15) throw new ProtocolError('timeout', 'the call was lost');
     const result = await run();
-    for (let turns = Math.floor(random() * 3); turns > 0; turns--) await turn();
+    for (let ticks = Math.floor(random() * 3); ticks > 0; ticks--) await tick();
     if (fate < 0.3) throw new ProtocolError('timeout', 'the answer was lost');
     return result;
   };
@@ -145,7 +145,7 @@ function unreliable(
       return engine.watch(id, (news) => {
         const fate = news === UNKNOWN ? 1 : random();
         if (fate < 0.1) return;
-        last = last.then(turn).then(() => onNews(fate < 0.2 ? UNKNOWN : news));
+        last = last.then(tick).then(() => onNews(fate < 0.2 ? UNKNOWN : news));
       });
     },
     // Writers are not told of what other nodes have ended.
@@ -160,7 +160,7 @@ describe('a reply in the engine', () => {
   it('is the same to all followers, from any part on, with calls and news that are lost', async () => {
     const step = fc.record({
       parts: fc.array(fc.string({ maxLength: 20 }), { maxLength: 90 }),
-      turns: fc.nat({ max: 6 }),
+      ticks: fc.nat({ max: 6 }),
       follower: fc.option(fc.nat({ max: 400 })),
     });
     await fc.assert(
@@ -172,13 +172,13 @@ describe('a reply in the engine', () => {
         const { id } = await writer.begin();
         const all: Uint8Array[] = [];
         const followers: { readonly after: number; readonly read: ReturnType<typeof follow> }[] = [];
-        for (const { parts, turns, follower } of steps) {
+        for (const { parts, ticks, follower } of steps) {
           for (const text of parts) {
             const record = recordOf(text);
             all.push(record);
             await writer.log.append(id, record);
           }
-          for (let i = 0; i < turns; i++) await turn();
+          for (let i = 0; i < ticks; i++) await tick();
           if (follower === null) continue;
           const { log } = others[follower % 2] as TestNode;
           const after = Math.min(follower, all.length);
@@ -207,7 +207,7 @@ describe('a reply in the engine', () => {
     const { log, begin } = nodeOf(engine);
     const { id } = await begin();
     const parts = async () => {
-      for (let i = 0; i < 4; i++) await turn();
+      for (let i = 0; i < 4; i++) await tick();
       return (await memory.find(id))?.parts;
     };
     log.append(id, recordOf('1'));
@@ -235,8 +235,8 @@ describe('a reply in the engine', () => {
     const { id } = await begin({ source: { session: 'sess_a', stream: 1 } });
     for (let parts = 1; parts <= 5; parts++) {
       log.append(id, recordOf('x'));
-      await turn();
-      await turn();
+      await tick();
+      await tick();
       expect((await memory.find(id))?.parts).toBe(parts);
     }
   });
@@ -293,7 +293,7 @@ describe('a reply in the engine', () => {
     expect(codeOf((await memory.read(head.id, 0))?.end?.failure)).toBe('cancelled');
   });
 
-  it('takes all parts of a turn with one call, and holds the handler back beyond its window', async () => {
+  it('takes all parts of a tick with one call, and holds the handler back beyond its window', async () => {
     const memory = memoryReplies(Date.now);
     const engine = unreliable(memory, () => 0.9);
     const { log, begin } = nodeOf(engine);
@@ -316,8 +316,8 @@ describe('a reply in the engine', () => {
     const [a, b] = [nodeOf(memory), nodeOf(memory, 'bbbbbb', { alive: ['bbbbbb'] })];
     const { id } = await a.begin({ name: 'n' });
     await a.log.append(id, recordOf('1'));
-    await turn();
-    await turn();
+    await tick();
+    await tick();
     const entries = [];
     for await (const entry of b.log.list('principal:ada')) entries.push(entry);
     expect(entries).toMatchObject([{ id, parts: 1, end: { failure: expect.anything() } }]);

@@ -160,7 +160,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
 
   #reportBehind(): void {
     const fields = { event: 'record.lost', session: this.id };
-    const message = 'the engine has lost turns of which the client had heard; the client is told';
+    const message = 'the engine has lost commits of which the client had heard; the client is told';
     this.logger.error(fields, message);
   }
 

@@ -1,4 +1,4 @@
-import { setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as tick } from 'node:timers/promises';
 import { ProtocolError, type Session } from '@parlance/protocol';
 import { scan } from '../agents/scan-feature.js';
 import { cluster } from '../cluster/feature.js';
@@ -301,7 +301,7 @@ export class ToldWorld {
 
   async close(): Promise<void> {
     await this.#test.close();
-    await turn();
+    await tick();
   }
 }
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { LoopShares, TURN_MS } from '../base/loop-shares.js';
+import { LoopShares, TICK_MS } from '../base/loop-shares.js';
 import { inTurns } from './in-turns.js';
 import type { Transport, TransportEvents } from './transport.js';
 
@@ -43,10 +43,10 @@ function connected() {
 
 it('messages of another node wait for the next turn when they have had their time, and are heard in order', () => {
   const { heard, say, turn, holds } = connected();
-  const all = Array.from({ length: 3 * TURN_MS }, (_, i) => String(i));
+  const all = Array.from({ length: 3 * TICK_MS }, (_, i) => String(i));
   for (const text of all) say(text);
-  expect(heard.length).toBeGreaterThanOrEqual(TURN_MS);
-  expect(heard.length).toBeLessThanOrEqual(TURN_MS + 2);
+  expect(heard.length).toBeGreaterThanOrEqual(TICK_MS);
+  expect(heard.length).toBeLessThanOrEqual(TICK_MS + 2);
   expect(holds()).toBe(1);
   for (let i = 0; i < 10; i++) turn();
   expect(heard).toEqual(all);
@@ -55,7 +55,7 @@ it('messages of another node wait for the next turn when they have had their tim
 
 it('the end of the connection comes after what was said before', () => {
   const { heard, say, turn, close, loop } = connected();
-  const all = Array.from({ length: 2 * TURN_MS }, (_, i) => String(i));
+  const all = Array.from({ length: 2 * TICK_MS }, (_, i) => String(i));
   for (const text of all) say(text);
   close();
   expect(heard.length).toBeLessThan(all.length);

@@ -7,7 +7,7 @@ import { pulls } from '../http/pulls.js';
 import type { BlobBody } from '../messages/blob.js';
 import type { Logger } from '../ports.js';
 import type { Session } from '../session.js';
-import { isTurnOver } from '../turn.js';
+import { isTickOver } from '../tick.js';
 import type { ResolvedBatchOptions } from './batch-options.js';
 import { canFollow } from './follow.js';
 import type { ReplyKeeper } from './keeping.js';
@@ -52,7 +52,7 @@ export function createResponder(host: Host, sender: Sender): Responder {
     clock: sender.clock,
     read: (blob) => sender.read(blob),
     // All sessions share a tick of the event loop, so this is the clock of the process.
-    rest: (size) => (isTurnOver(clock, size) ? letOthersRun() : undefined),
+    rest: (size) => (isTickOver(clock, size) ? letOthersRun() : undefined),
     maxMetadataSize: limits.maxMetadataSize,
     batch,
     pump: () => host.pump(),

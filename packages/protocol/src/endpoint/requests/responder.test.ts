@@ -10,7 +10,7 @@ import { createMessage, type Message, type ReceivedMessage } from '../messages/m
 import { decodeMetadata } from '../messages/metadata.js';
 import { SILENT_LOGGER } from '../ports.js';
 import type { Session } from '../session.js';
-import { isTurnOver } from '../turn.js';
+import { isTickOver } from '../tick.js';
 import { Cancellation } from './cancellation.js';
 import type { KeptRequest } from './keeping.js';
 import type { ReplySink } from './output.js';
@@ -375,10 +375,10 @@ describe('a reply whose parts are all ready', () => {
 
   it('lets the event loop tick after its time slice', async () => {
     const clock = slowClock();
-    let turns = 0;
+    let ticks = 0;
     let isOver = false;
     const count = () => {
-      turns++;
+      ticks++;
       if (!isOver) setImmediate(count);
     };
     setImmediate(count);
@@ -386,11 +386,11 @@ describe('a reply whose parts are all ready', () => {
       async function* () {
         for (let i = 0; i < 1_000; i++) yield 'x';
       },
-      { rest: (size) => (isTurnOver(clock, size) ? clock.yield() : undefined) },
+      { rest: (size) => (isTickOver(clock, size) ? clock.yield() : undefined) },
     );
     isOver = true;
-    // The clock is read once in 8 parts, and a turn takes five milliseconds.
-    expect(turns).toBeGreaterThan(10);
+    // The clock is read once in 8 parts, and a tick takes five milliseconds.
+    expect(ticks).toBeGreaterThan(10);
     expect(sent.filter((each) => each === 'part')).toHaveLength(1_000);
   });
 
@@ -398,7 +398,7 @@ describe('a reply whose parts are all ready', () => {
     const readings = (size: number) => {
       let count = 0;
       const clock: Clock = { ...systemClock, now: () => count++, yield: () => new Promise(() => {}) };
-      for (let i = 0; i < 70; i++) isTurnOver(clock, size);
+      for (let i = 0; i < 70; i++) isTickOver(clock, size);
       return count;
     };
     expect(readings(0)).toBe(8);
@@ -406,11 +406,11 @@ describe('a reply whose parts are all ready', () => {
     expect(readings(7 * 8 * 1024 - 1)).toBeLessThan(70);
   });
 
-  it('begins to count again in each turn', async () => {
+  it('begins to count again in each tick', async () => {
     const clock = slowClock();
     const over: boolean[] = [];
     for (let i = 0; i < 20; i++) {
-      for (let part = 0; part < 8; part++) over.push(isTurnOver(clock, 0));
+      for (let part = 0; part < 8; part++) over.push(isTickOver(clock, 0));
       await clock.yield();
     }
     expect(over).not.toContain(true);

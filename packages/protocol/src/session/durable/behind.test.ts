@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { type HelloPayload, RECORD_BEHIND } from '../../control/messages.js';
 import { body, DurablePair as Pair, textsOf } from '../../testing/durable-pair.js';
-import type { DurableRecord, StreamRecord } from './turn.js';
+import type { DurableRecord, StreamRecord } from './record.js';
 
-/** An engine that has lost the last turns of a session, which another process takes over. */
+/** An engine that has lost the last commits of a session, which another process takes over. */
 
 type Offer = NonNullable<HelloPayload['resume']>;
 
@@ -75,7 +75,7 @@ describe('a client that has heard of more than is on record', () => {
     const first = pair.kill();
     const server = pair.takeOver({ said: 1, messages: [] });
     server.resume(first.resume as Offer, 0);
-    server.record?.pollTurn();
+    server.record?.pollCommit();
     server.record?.handleRecorded(0);
     while (server.pollTransmit() !== undefined);
     server.handleDisconnected(1006, '', 0);
@@ -99,16 +99,16 @@ describe('a client that has heard of more than is on record', () => {
     const pair = begun();
     const server = pair.takeOver({ handled: 0 });
     server.resume(pair.kill().resume as Offer, 0);
-    const turn = server.record?.pollTurn();
-    expect(turn).toMatchObject({ isBehind: true, handled: 1 });
+    const commit = server.record?.pollCommit();
+    expect(commit).toMatchObject({ isBehind: true, handled: 1 });
     server.record?.handleRecorded(0);
     const accept = server.pollTransmit() as Uint8Array;
     if (!isLost) pair.client.handleMessage(accept.slice(), 0);
     // What this process has put on record lacks nothing of which the client has heard.
-    const record = { accept: turn?.accept as DurableRecord['accept'], handled: 1, isBehind: true };
+    const record = { accept: commit?.accept as DurableRecord['accept'], handled: 1, isBehind: true };
     const next = goOn(pair, record);
     expect(isTold(next)).toBe(1);
-    expect(next.turns.at(-1)?.isBehind).toBe(isLost ? undefined : false);
+    expect(next.commits.at(-1)?.isBehind).toBe(isLost ? undefined : false);
   });
 
   it('is told nothing once it closes, as nothing comes again', () => {
@@ -123,7 +123,7 @@ describe('a client that has heard of more than is on record', () => {
     const hello = pair.kill();
     const server = pair.takeOver({ handled: 0 });
     server.resume(hello.resume as Offer, 0);
-    server.record?.pollTurn();
+    server.record?.pollCommit();
     server.record?.handleRecorded(0);
     const accept = Buffer.from(server.pollTransmit() as Uint8Array);
     const later = 'records_later';

@@ -12,9 +12,9 @@ import type { ChannelOptions } from '../channel-options.js';
 import type { ChannelHost } from '../closed-channel.js';
 import { Rebuilding } from '../rebuilding.js';
 import type { SessionRecord } from '../session-record.js';
+import { type DurableRecord, decodeRecordedBody } from './record.js';
 import { COMPLETE, RecordingChannel } from './recording-channel.js';
 import { continuationOf, type DurableStream, newStream } from './streams.js';
-import { type DurableRecord, decodeRecordedBody } from './turn.js';
 
 /** Server: the channel of a session that is on record, and that another process may go on with. */
 export class DurableChannel extends RecordingChannel implements SessionRecord {

@@ -17,24 +17,24 @@ describe('a durable session', () => {
     expect(pair.server.hasOutput).toBe(false);
     pair.record();
     expect(pair.client.state).toBe('established');
-    expect(pair.turns[0]).toMatchObject({ number: 1, accept: { attempt: 0 } });
+    expect(pair.commits[0]).toMatchObject({ number: 1, accept: { attempt: 0 } });
   });
 
   it('has no token on record', () => {
     const pair = new Pair().run().record();
     const { token } = pair.kill().resume as { token: string };
-    expect(JSON.stringify(pair.turns[0]?.accept)).not.toContain(token);
-    expect(Buffer.from(pair.turns[0]?.begin as Uint8Array).includes(token)).toBe(false);
+    expect(JSON.stringify(pair.commits[0]?.accept)).not.toContain(token);
+    expect(Buffer.from(pair.commits[0]?.begin as Uint8Array).includes(token)).toBe(false);
   });
 
   it('keeps what arrives while its client loads the code for it', () => {
     const pair = new Pair().run();
-    pair.server.record?.pollTurn();
+    pair.server.record?.pollCommit();
     pair.server.record?.handleRecorded(0);
     pair.client.handleMessage(pair.server.pollTransmit() as Uint8Array, 0);
     pair.client.holdFrames();
     pair.server.channel.send(body('at once'));
-    pair.server.record?.pollTurn();
+    pair.server.record?.pollCommit();
     pair.server.record?.handleRecorded(0);
     for (let frame = pair.server.pollTransmit(); frame !== undefined; frame = pair.server.pollTransmit())
       pair.client.handleMessage(frame, 0);
@@ -52,7 +52,7 @@ describe('a durable session', () => {
     expect(failed()).toBe(false);
     pair.record();
     expect(failed()).toBe(true);
-    expect(pair.turns.at(-1)?.streams.get(id)?.end?.length).toBeGreaterThan(0);
+    expect(pair.commits.at(-1)?.streams.get(id)?.end?.length).toBeGreaterThan(0);
   });
 
   it('tells a message when it is on record', () => {
@@ -87,22 +87,22 @@ describe('a durable session', () => {
     pair.server.record?.handle(1);
     pair.server.record?.handle(1);
     pair.record();
-    expect(pair.turns.filter(({ handled }) => handled !== undefined)).toHaveLength(1);
+    expect(pair.commits.filter(({ handled }) => handled !== undefined)).toHaveLength(1);
   });
 
-  it('puts state, answer and watermark into one turn', () => {
+  it('puts state, answer and watermark into one commit', () => {
     const pair = new Pair().run().record();
     pair.client.channel.send(body('one'));
     pair.run();
     pair.server.record?.setState(Uint8Array.of(1));
     pair.server.record?.handle(1);
     pair.server.channel.send(body('answer'));
-    const turn = pair.server.record?.pollTurn();
-    expect(turn).toMatchObject({ state: Uint8Array.of(1), handled: 1, messages: [{ number: 1 }] });
-    expect(pair.server.record?.pollTurn()).toBeUndefined();
+    const commit = pair.server.record?.pollCommit();
+    expect(commit).toMatchObject({ state: Uint8Array.of(1), handled: 1, messages: [{ number: 1 }] });
+    expect(pair.server.record?.pollCommit()).toBeUndefined();
   });
 
-  it('says once when a turn can be polled, and after the present one if there is a next', () => {
+  it('says once when a commit can be polled, and after the present one if there is a next', () => {
     const { server } = new Pair().run().record();
     let wakes = 0;
     server.record?.whenDue(() => wakes++);
@@ -110,12 +110,12 @@ describe('a durable session', () => {
     server.channel.send(body('one'));
     server.channel.send(body('two'));
     expect(wakes).toBe(1);
-    server.record?.pollTurn();
+    server.record?.pollCommit();
     server.channel.send(body('three'));
     expect(wakes).toBe(1);
     server.record?.handleRecorded(0);
     expect(wakes).toBe(2);
-    server.record?.pollTurn();
+    server.record?.pollCommit();
     server.record?.handleRecorded(0);
     expect(wakes).toBe(2);
     server.channel.send(body('four'));
@@ -123,15 +123,15 @@ describe('a durable session', () => {
     expect(wakes).toBe(4);
   });
 
-  it('has one turn at a time, and says when everything so far is on record', () => {
+  it('has one commit at a time, and says when everything so far is on record', () => {
     const pair = new Pair().run().record();
     const said: string[] = [];
     pair.server.channel.send(body('one'));
     pair.server.record?.afterRecord(() => said.push('one'));
-    pair.server.record?.pollTurn();
+    pair.server.record?.pollCommit();
     pair.server.channel.send(body('two'));
     pair.server.record?.afterRecord(() => said.push('two'));
-    expect([pair.server.channel.hasUntold, pair.server.record?.pollTurn()]).toEqual([true, undefined]);
+    expect([pair.server.channel.hasUntold, pair.server.record?.pollCommit()]).toEqual([true, undefined]);
     pair.server.record?.handleRecorded(0);
     expect(said).toEqual(['one']);
     pair.record();
@@ -157,13 +157,13 @@ describe('a durable session', () => {
       const pair = written();
       pair.server.record?.handle(2);
       pair.record().later(1_000);
-      expect(pair.turns.at(-1)).toMatchObject({ handled: 2, opened: [1] });
+      expect(pair.commits.at(-1)).toMatchObject({ handled: 2, opened: [1] });
       expect(pair.client.channel.framesUnconfirmed).toBe(3);
       pair.server.record?.settle(1);
       pair.later(1_000);
       expect(pair.client.channel.framesUnconfirmed).toBe(3);
       pair.record().later(1_000);
-      expect(pair.turns.at(-1)).toMatchObject({ handled: undefined, settled: [1] });
+      expect(pair.commits.at(-1)).toMatchObject({ handled: undefined, settled: [1] });
       expect(pair.client.channel.framesUnconfirmed).toBe(1);
     });
 
@@ -190,15 +190,15 @@ describe('a durable session', () => {
       pair.server.record?.settle(1);
       pair.server.record?.handle(2);
       pair.record();
-      expect(pair.turns.at(-1)).toMatchObject({ handled: 2, opened: [], settled: [] });
+      expect(pair.commits.at(-1)).toMatchObject({ handled: 2, opened: [], settled: [] });
     });
 
-    it('says nothing of one that is settled in the turn in which it counts as handled', () => {
+    it('says nothing of one that is settled in the commit in which it counts as handled', () => {
       const pair = written();
       pair.server.record?.handle(2);
       pair.server.record?.settle(1);
       pair.record().later(1_000);
-      expect(pair.turns.at(-1)).toMatchObject({ handled: 2, opened: [], settled: [] });
+      expect(pair.commits.at(-1)).toMatchObject({ handled: 2, opened: [], settled: [] });
       expect(pair.client.channel.framesUnconfirmed).toBe(1);
     });
   });
@@ -233,7 +233,7 @@ describe('a durable session', () => {
     pair.record();
     expect(textsOf(pair.heard, 'part')).toEqual([`part ${once}`, `part ${again}`]);
     expect(pair.heard.some(({ type }) => type === 'end')).toBe(true);
-    expect(pair.turns.at(-1)?.streams.get(once)?.parts).toHaveLength(1);
+    expect(pair.commits.at(-1)?.streams.get(once)?.parts).toHaveLength(1);
   });
 
   it.each<[string, (channel: Pair['server']['channel'], streamId: number) => void]>([
@@ -256,7 +256,7 @@ describe('a durable session', () => {
       expect(pair.run().heard).toEqual([]);
       pair.record();
       expect(pair.heard).toMatchObject([{ type: 'failure', streamId, error: { code: 'interrupted' } }]);
-      expect(pair.turns.at(-1)?.streams.get(streamId)?.parts).toEqual([]);
+      expect(pair.commits.at(-1)?.streams.get(streamId)?.parts).toEqual([]);
     },
   );
 
@@ -393,7 +393,7 @@ describe('another process', () => {
     server.resume(hello.resume as NonNullable<HelloPayload['resume']>, 0);
     pair.record();
     server.channel.send(body('next'));
-    expect(pair.server.record?.pollTurn()?.messages).toMatchObject([{ number: 2 }]);
+    expect(pair.server.record?.pollCommit()?.messages).toMatchObject([{ number: 2 }]);
   });
 
   it('does not answer a client for which nothing is on record', () => {
@@ -413,7 +413,7 @@ describe('another process', () => {
   it('marks what the process before the last one may have handled', () => {
     const { pair, hello } = killed();
     pair.takeOver().resume(hello.resume as NonNullable<HelloPayload['resume']>, 0);
-    pair.server.record?.pollTurn();
+    pair.server.record?.pollCommit();
     pair.server.record?.handleRecorded(0);
     // The client has its ACCEPT, and this process dies before it reads what the client writes again.
     pair.client.handleMessage(pair.server.pollTransmit() as Uint8Array, 0);
@@ -427,12 +427,12 @@ describe('another process', () => {
     pair.server.channel.chunk(1, body('part'));
     pair.record();
     pair.server.channel.end(1);
-    pair.server.record?.pollTurn();
+    pair.server.record?.pollCommit();
     pair.server.record?.handleRecorded(0);
     while (pair.server.pollTransmit() !== undefined);
     // The end is lost, and the acknowledgement of the part is not.
     pair.later(1_000);
-    expect(pair.server.record?.pollTurn(true)?.streams.get(1)?.isForgotten ?? false).toBe(false);
+    expect(pair.server.record?.pollCommit(true)?.streams.get(1)?.isForgotten ?? false).toBe(false);
   });
 });
 
@@ -540,7 +540,7 @@ describe('a client of a durable session', () => {
     expect(pair.heard).toContainEqual({ type: 'end', streamId: 1 });
     expect(textsOf(pair.told, 'request')).toEqual([]);
     // Soon, as the client names it no more.
-    expect(pair.turns.at(-1)?.streams.get(1)).toMatchObject({ isForgotten: true });
+    expect(pair.commits.at(-1)?.streams.get(1)).toMatchObject({ isForgotten: true });
   });
 
   it('counts what it has not read from processes before, up to a bound', () => {
@@ -560,7 +560,7 @@ describe('a client of a durable session', () => {
       pair
         .takeOver({ messages: [], said: epoch + 1 })
         .resume(hello.resume as NonNullable<HelloPayload['resume']>, 0);
-      pair.turns.length = 1;
+      pair.commits.length = 1;
       pair.record();
     }
     expect(pair.heard.at(-1)).toMatchObject({ type: 'ended', error: { code: 'window_exceeded' } });

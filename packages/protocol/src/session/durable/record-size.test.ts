@@ -18,7 +18,7 @@ describe('the size of a record', () => {
     expect(
       pair
         .record()
-        .turns.flatMap(({ messages }) => messages)
+        .commits.flatMap(({ messages }) => messages)
         .map(({ number }) => number),
     ).toEqual([1, 2, 3, 4]);
   });
@@ -62,12 +62,12 @@ describe('the size of a record', () => {
     expect([commit(50, 25, 26), handled(), pair.server.record?.state]).toEqual(['over_budget', 0, undefined]);
     expect(pair.server.channel.hasUntold).toBe(false);
     expect([commit(50, 25, 25), handled(), pair.server.record?.state?.length]).toEqual(['none', 1, 50]);
-    const before = pair.turns.length;
+    const before = pair.commits.length;
     pair.record();
-    expect(pair.turns.slice(before)).toMatchObject([
+    expect(pair.commits.slice(before)).toMatchObject([
       { handled: 1, messages: [{ number: 1 }, { number: 2 }] },
     ]);
-    expect(pair.turns.at(-1)?.state?.length).toBe(50);
+    expect(pair.commits.at(-1)?.state?.length).toBe(50);
     expect([sent(pair, 0), commit(50)]).toEqual(['over_budget', 'none']);
   });
 

@@ -1,7 +1,7 @@
 import type { AcceptedResume } from '../resume-token.js';
-import type { NumberedBody, Turn } from '../session-record.js';
+import type { Commit, NumberedBody } from '../session-record.js';
 
-/** Shared by all turns that have none of a kind: most have a part of one reply, and nothing else. */
+/** Shared by all commits that have none of a kind: most have a part of one reply, and nothing else. */
 const NO_NUMBERS: readonly number[] = [];
 const NO_MESSAGES: readonly NumberedBody[] = [];
 const NO_MARKS: ReadonlyMap<string, number> = new Map();
@@ -24,7 +24,7 @@ function withEntry<Key, Value>(
   return (map as Map<Key, Value>).set(key, value);
 }
 
-class NextTurn implements Turn {
+class NextCommit implements Commit {
   number = 0;
   begin: Uint8Array | undefined = undefined;
   accept: AcceptedResume | undefined = undefined;
@@ -36,18 +36,18 @@ class NextTurn implements Turn {
   saved = NOTHING_SAVED;
   messages = NO_MESSAGES;
   confirmed: number | undefined = undefined;
-  readonly streams = new Map<number, NextStreamTurn>();
+  readonly streams = new Map<number, NextStreamCommit>();
   isBehind: boolean | undefined = undefined;
   ofFormerPages: number | undefined = undefined;
-  /** What waits for this turn, in order. */
+  /** What waits for this commit, in order. */
   readonly waiting: (() => void)[] = [];
   /** Bytes of bodies. */
   bytes = 0;
-  /** Something in it is worth a turn of its own. */
+  /** Something in it is worth a commit of its own. */
   isDue = false;
 }
 
-interface NextStreamTurn {
+interface NextStreamCommit {
   attempt: number | undefined;
   isRepeatable: boolean;
   kept: string | undefined;
@@ -57,10 +57,10 @@ interface NextStreamTurn {
   isForgotten: boolean;
 }
 
-/** Collects what a session puts on record, one turn at a time, and what waits for that. */
+/** Collects what a session puts on record, one commit at a time, and what waits for that. */
 export class Recorder {
-  #next: NextTurn | undefined;
-  #present: NextTurn | undefined;
+  #next: NextCommit | undefined;
+  #present: NextCommit | undefined;
   #number = 0;
   #wake: (() => void) | undefined;
 
@@ -69,7 +69,7 @@ export class Recorder {
     return (this.#next?.bytes ?? 0) + (this.#present?.bytes ?? 0);
   }
 
-  /** Everything that is worth a turn is on record. */
+  /** Everything that is worth a commit is on record. */
   get isIdle(): boolean {
     return this.#present === undefined && this.#next?.isDue !== true;
   }
@@ -92,11 +92,11 @@ export class Recorder {
   }
 
   /**
-   * The next turn; `undefined` while one is being recorded and if there is none.
+   * The next commit; `undefined` while one is being recorded and if there is none.
    *
-   * @param takesAll also a turn that only says what is not needed any more.
+   * @param takesAll also a commit that only says what is not needed any more.
    */
-  poll(takesAll: boolean): Turn | undefined {
+  poll(takesAll: boolean): Commit | undefined {
     const next = this.#next;
     if (next === undefined || this.#present !== undefined || !(takesAll || next.isDue)) return undefined;
     this.#present = next;
@@ -105,7 +105,7 @@ export class Recorder {
     return next;
   }
 
-  /** The turn that {@link poll} returned is on record. Returns what has waited for it, in order. */
+  /** The commit that {@link poll} returned is on record. Returns what has waited for it, in order. */
   handleRecorded(): readonly (() => void)[] {
     const waiting = this.#present?.waiting ?? [];
     this.#present = undefined;
@@ -142,7 +142,7 @@ export class Recorder {
 
   /** Another session has sent a message, or with 0 is forgotten. */
   heard(sender: string, mark: number): void {
-    const next = this.#turn();
+    const next = this.#commit();
     next.heard = withEntry(next.heard, sender, mark);
   }
 
@@ -170,7 +170,7 @@ export class Recorder {
   }
 
   confirmed(count: number): void {
-    this.#turn().confirmed = count;
+    this.#commit().confirmed = count;
   }
 
   start(streamId: number, attempt: number, from: number): void {
@@ -199,37 +199,37 @@ export class Recorder {
   }
 
   forget(streamId: number): void {
-    this.#stream(this.#turn(), streamId, 0).isForgotten = true;
+    this.#stream(this.#commit(), streamId, 0).isForgotten = true;
   }
 
   /** Calls `then` when everything so far is on record, at once if it is. */
   after(then: () => void): void {
-    const turn = this.#next?.isDue ? this.#next : this.#present;
-    if (turn === undefined) then();
-    else turn.waiting.push(then);
+    const commit = this.#next?.isDue ? this.#next : this.#present;
+    if (commit === undefined) then();
+    else commit.waiting.push(then);
   }
 
-  #turn(): NextTurn {
-    this.#next ??= new NextTurn();
+  #commit(): NextCommit {
+    this.#next ??= new NextCommit();
     return this.#next;
   }
 
-  #due(): NextTurn {
-    const turn = this.#turn();
-    if (turn.isDue) return turn;
-    turn.isDue = true;
+  #due(): NextCommit {
+    const commit = this.#commit();
+    if (commit.isDue) return commit;
+    commit.isDue = true;
     this.#wakeIfDue();
-    return turn;
+    return commit;
   }
 
-  #stream(turn: NextTurn, streamId: number, from: number): NextStreamTurn {
-    let stream = turn.streams.get(streamId);
+  #stream(commit: NextCommit, streamId: number, from: number): NextStreamCommit {
+    let stream = commit.streams.get(streamId);
     if (stream === undefined) {
       stream = {
         ...{ attempt: undefined, isRepeatable: false, kept: undefined, from, parts: [] },
         ...{ end: undefined, isForgotten: false },
       };
-      turn.streams.set(streamId, stream);
+      commit.streams.set(streamId, stream);
     }
     return stream;
   }

@@ -8,13 +8,13 @@ import type { ChannelOptions } from '../channel-options.js';
 import { assertOpen, type ChannelHost } from '../closed-channel.js';
 import type { AcceptedResume } from '../resume-token.js';
 import { ServerChannel } from '../server-channel.js';
-import type { SessionBegin, Turn } from '../session-record.js';
+import type { Commit, SessionBegin } from '../session-record.js';
 import { encodeBegin } from './begin.js';
 import { ClientMessages } from './client-messages.js';
+import { encodeRecordedBody } from './record.js';
 import { RecordSize } from './record-size.js';
 import { Recorder } from './recorder.js';
 import { type DurableStream, newStream } from './streams.js';
-import { encodeRecordedBody } from './turn.js';
 import { Unacknowledged } from './unacknowledged.js';
 
 /**
@@ -43,7 +43,7 @@ export class RecordingChannel extends ServerChannel {
   protected skip = 0;
   /** This process has the session from its record, and the client has not written anything since. */
   isRestored = false;
-  /** The client has heard of turns that the record lacked, and may not know that. */
+  /** The client has heard of commits that the record lacked, and may not know that. */
   isBehind = false;
 
   constructor(session: ChannelHost, options: ChannelOptions) {
@@ -100,7 +100,7 @@ export class RecordingChannel extends ServerChannel {
     this.recorder.whenDue(wake);
   }
 
-  pollTurn(takesAll = false): Turn | undefined {
+  pollCommit(takesAll = false): Commit | undefined {
     return this.recorder.poll(takesAll);
   }
 

@@ -195,7 +195,7 @@ describe('a page that is loaded again', () => {
     pair.takeOver({ streams: new Map([[id, record]]) });
     pair.answer(hello);
     expect(pair.heard.find(({ type }) => type === 'takenUp')).toMatchObject({ cancelled: [id] });
-    expect(pair.turns.at(-1)?.streams.get(id)).toMatchObject({ isForgotten: true });
+    expect(pair.commits.at(-1)?.streams.get(id)).toMatchObject({ isForgotten: true });
     expect(pair.client.channel.request(body('b'))).toBe(id + 2);
   });
 
@@ -225,7 +225,7 @@ describe('a page that is loaded again', () => {
     const pair = begin();
     const [{ ticket }, client] = [pair.client, pair.client];
     pair.server.channel.send(body('on its way'));
-    pair.server.record?.pollTurn();
+    pair.server.record?.pollCommit();
     pair.server.record?.handleRecorded(0);
     // Its ACCEPT, and what follows, are lost.
     const hello = pair.reload(ticket);

@@ -6,7 +6,7 @@ import { optionsFor } from '../snapshot.js';
 import type { ServerSessionCore, SessionOptions } from '../types.js';
 import { readBegin } from './begin.js';
 import { DurableChannel } from './channel.js';
-import type { DurableRecord } from './turn.js';
+import type { DurableRecord } from './record.js';
 
 /** Why the client with this offer may not resume a session that is on record; `undefined` if it may, as far as that tells. */
 export function checkAccepted(
@@ -20,7 +20,7 @@ export function checkAccepted(
 }
 
 /**
- * Goes on with a durable session of another process, whose turns are refused from now on. The session is suspended, until
+ * Goes on with a durable session of another process, whose commits are refused from now on. The session is suspended, until
  * a client resumes it that says what it has.
  *
  * @param options of a server. The session keeps its agreement.

@@ -1,6 +1,6 @@
-import type { DurableSession, Turn } from '@parlance/protocol/internal';
+import type { Commit, DurableSession } from '@parlance/protocol/internal';
 
-const TURN: Omit<Turn, 'number'> = {
+const COMMIT: Omit<Commit, 'number'> = {
   ...{ begin: undefined, accept: undefined, handled: undefined, state: undefined },
   ...{
     messages: [],
@@ -12,22 +12,22 @@ const TURN: Omit<Turn, 'number'> = {
   ...{ opened: [], settled: [], heard: new Map(), saved: new Map() },
 };
 
-/** A session whose turns say that one message more is handled. */
+/** A session whose commits say that one message more is handled. */
 export class FakeSession implements DurableSession {
-  /** In the next turn. */
+  /** In the next commit. */
   state: Uint8Array | undefined;
   handled = 0;
   readonly isBehind = false;
   recorded = 0;
-  #turns = 0;
+  #commits = 0;
   #pending = false;
   #isPresent = false;
   #wake = () => {};
   hasLazy = false;
-  /** What never changes, in the next turn. */
+  /** What never changes, in the next commit. */
   begin: Uint8Array | undefined;
-  /** Who may resume, in the next turn. */
-  accept: Turn['accept'];
+  /** Who may resume, in the next commit. */
+  accept: Commit['accept'];
 
   get isIdle(): boolean {
     return !this.#pending && !this.#isPresent;
@@ -45,7 +45,7 @@ export class FakeSession implements DurableSession {
     this.#pending = true;
     this.#wakeIfDue();
   }
-  pollTurn(takesAll = false): Turn | undefined {
+  pollCommit(takesAll = false): Commit | undefined {
     if (this.#isPresent || !(this.#pending || (takesAll && this.hasLazy))) return undefined;
     this.#pending = false;
     this.hasLazy = false;
@@ -54,11 +54,11 @@ export class FakeSession implements DurableSession {
     this.begin = undefined;
     this.accept = undefined;
     this.state = undefined;
-    return { ...TURN, number: ++this.#turns, handled: this.handled, begin, accept, state };
+    return { ...COMMIT, number: ++this.#commits, handled: this.handled, begin, accept, state };
   }
   handleRecorded(): void {
     this.#isPresent = false;
-    this.recorded = this.#turns;
+    this.recorded = this.#commits;
     this.#wakeIfDue();
   }
   isOpen(): boolean {

@@ -65,7 +65,7 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? 'a Postgres', 
     const link = at(server.url);
     await link.findSession('absent');
     let isOver = false;
-    const turns = async (session: string) => {
+    const commits = async (session: string) => {
       for (let number = 1; ; number++) {
         for (;;) {
           const outcome = await link
@@ -80,7 +80,7 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? 'a Postgres', 
       }
     };
     const names = Array.from({ length: 20 }, (_, i) => `sess_${i}`);
-    const all = names.map(turns);
+    const all = names.map(commits);
     await pause(300);
     server.pause();
     await pause(2_000);
@@ -108,7 +108,7 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? 'a Postgres', 
     }
   });
 
-  it('has a replica confirm a turn, or refuses it', async () => {
+  it('has a replica confirm a commit, or refuses it', async () => {
     await using server = await startPostgres();
     const link = at(server.url);
     expect(await link.writeSession('sess_one', writeOf(1))).toBe('written');

@@ -74,7 +74,7 @@ export class Transaction {
     // Several statements at once have a result each.
     const results = (await this.#begin(BEGIN_REPLICATED)) as unknown as { readonly rows: Row[] }[];
     if (results.at(-1)?.rows[0]?.['standbys'] === '')
-      throw unsuitable('no replica can confirm a turn: Postgres has no synchronous_standby_names');
+      throw unsuitable('no replica can confirm a commit: Postgres has no synchronous_standby_names');
   }
 
   async #commit(): Promise<void> {
@@ -91,7 +91,7 @@ export class Transaction {
       this.#client.off('notice', warn);
     }
     if (!isConfirmed)
-      throw new ProtocolError('timeout', 'no replica of Postgres has confirmed a turn in time');
+      throw new ProtocolError('timeout', 'no replica of Postgres has confirmed a commit in time');
   }
 
   async #end(text: 'COMMIT' | 'ROLLBACK'): Promise<void> {

@@ -166,7 +166,7 @@ function ioredisSource(open: () => Promise<IoredisDuplicate>, hasServers = false
 /** Arguments of one call of a function; the stack has room for some ten thousand of them. */
 const MAX_ARGUMENTS = 8_192;
 
-/** A turn may have more of them: they go as one list, which ioredis takes apart. */
+/** A commit may have more of them: they go as one list, which ioredis takes apart. */
 function callAll<Argument extends string | Buffer>(
   client: IoredisClient | IoredisDuplicate,
   call: (command: string, ...args: Argument[]) => Promise<unknown>,

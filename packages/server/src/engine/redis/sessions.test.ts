@@ -3,7 +3,7 @@ import type { SessionWrite } from '../engine.js';
 import type { RedisCalls } from './calls.js';
 import { RedisSessions } from './sessions.js';
 
-/** Turns that a replica has to have, over connections of which a test says when they are replaced. */
+/** Commits that a replica has to have, over connections of which a test says when they are replaced. */
 
 const WRITE: SessionWrite = {
   ...{ owner: 'aaaaaa', epoch: 0, number: 1, isFirst: true, ttlMs: 1_000 },
@@ -27,20 +27,20 @@ function start() {
     );
   return { calls, waits, write };
 }
-const turn = () => new Promise((resolve) => setImmediate(resolve));
-const turns = async () => {
-  for (let i = 0; i < 5; i++) await turn();
+const tick = () => new Promise((resolve) => setImmediate(resolve));
+const ticks = async () => {
+  for (let i = 0; i < 5; i++) await tick();
 };
 
-describe('a turn that a replica has to have', () => {
+describe('a commit that a replica has to have', () => {
   it('is on record when one has confirmed it', async () => {
     const { waits, write } = start();
     const written = write();
-    await turns();
+    await ticks();
     waits[0]?.(1);
     expect(await written).toBe('written');
     const refused = write();
-    await turns();
+    await ticks();
     waits[1]?.(0);
     expect(await refused).toContain('no replica');
   });
@@ -51,7 +51,7 @@ describe('a turn that a replica has to have', () => {
       const written = write();
       await Promise.resolve();
       // Redis knows of no write over the new one, so that all replicas have all of them.
-      await turns();
+      await ticks();
       calls.wire = next;
       waits[0]?.(1);
       expect(await written).toContain('the connection to Redis was lost');
@@ -61,14 +61,14 @@ describe('a turn that a replica has to have', () => {
   it('shares the question with others, of which one is asked at a time', async () => {
     const { waits, write } = start();
     const first = [write(), write()];
-    await turns();
+    await ticks();
     expect(waits).toHaveLength(1);
     const later = [write(), write(), write()];
-    await turns();
+    await ticks();
     expect(waits).toHaveLength(1);
     waits[0]?.(1);
     expect(await Promise.all(first)).toEqual(['written', 'written']);
-    await turns();
+    await ticks();
     expect(waits).toHaveLength(2);
     waits[1]?.(1);
     expect(await Promise.all(later)).toEqual(['written', 'written', 'written']);

@@ -24,8 +24,8 @@ import { Together } from './together.js';
 /** Commands that may be unanswered; with more, none is sent. */
 const MAX_MOVES = 128;
 const MAX_SEARCHES = 64;
-/** A session writes one turn at a time. */
-const MAX_TURNS = 16_384;
+/** A session writes one commit at a time. */
+const MAX_COMMITS = 16_384;
 /** Records that are kept with one write. */
 const KEEP_BATCH = 64;
 /** How long a replica may take, in milliseconds. The connection does nothing else meanwhile. */
@@ -40,9 +40,9 @@ export class RedisSessions {
   protected readonly searches: Lane = { max: MAX_SEARCHES, unanswered: 0 };
   readonly #prefix: string;
   readonly #moves: Lane = { max: MAX_MOVES, unanswered: 0 };
-  readonly #turns: Together;
+  readonly #commits: Together;
   readonly #capacities: Together;
-  readonly #waits: Lane = { max: MAX_TURNS, unanswered: 0 };
+  readonly #waits: Lane = { max: MAX_COMMITS, unanswered: 0 };
   /** Answered with the number of replicas that have all that was written before it is sent. */
   #nextWait: Promise<unknown> | undefined;
   /** The one before is over. */
@@ -52,18 +52,18 @@ export class RedisSessions {
   constructor(prefix: string, calls: RedisCalls) {
     this.#prefix = prefix;
     this.calls = calls;
-    this.#turns = new Together(calls, WRITE_SESSION, MAX_TURNS);
-    this.#capacities = new Together(calls, RESERVE_CAPACITY, MAX_TURNS);
+    this.#commits = new Together(calls, WRITE_SESSION, MAX_COMMITS);
+    this.#capacities = new Together(calls, RESERVE_CAPACITY, MAX_COMMITS);
   }
 
   /** Sends what is about to be sent. Returns whether there was something. */
   protected sendAll(): boolean {
-    const hasTurns = this.#turns.send();
-    return this.#capacities.send() || hasTurns;
+    const hasCommits = this.#commits.send();
+    return this.#capacities.send() || hasCommits;
   }
 
   async moveSession(sessionId: string, { from, epoch, to, ttlMs }: SessionMove): Promise<SessionRecord> {
-    this.#turns.send();
+    this.#commits.send();
     const args = [from, String(epoch), to, String(ttlMs)];
     const answer = await this.calls.run(this.#moves, TAKE_SESSION, this.#keysOf(sessionId), ...args, '');
     const record = recordOf(answer);
@@ -72,7 +72,7 @@ export class RedisSessions {
   }
 
   async findSession(sessionId: string): Promise<SessionRecord | undefined> {
-    this.#turns.send();
+    this.#commits.send();
     return recordOf(await this.calls.run(this.searches, READ_SESSION, this.#keysOf(sessionId)));
   }
 
@@ -81,7 +81,7 @@ export class RedisSessions {
     epochs: ReadonlyMap<string, number>,
     ttlMs: number,
   ): Promise<readonly string[]> {
-    this.#turns.send();
+    this.#commits.send();
     const lost: string[] = [];
     const all = [...epochs];
     for (let i = 0; i < all.length; i += KEEP_BATCH) {
@@ -106,7 +106,7 @@ export class RedisSessions {
     args.push(String(maxBytes), String(2 * set.size), String(after));
     for (const [name, value] of set) args.push(name, value);
     for (const name of remove) args.push(name);
-    const written = this.#turns.run(this.#keysOf(sessionId), args);
+    const written = this.#commits.run(this.#keysOf(sessionId), args);
     const replicated = isReplicated === true ? this.#replicated(written) : undefined;
     const answer = await written;
     await replicated;
@@ -114,11 +114,11 @@ export class RedisSessions {
     const outcome = String(answer);
     const known = OUTCOMES.find((each) => each === outcome);
     if (known !== undefined) return known;
-    throw new ProtocolError('connection_failed', 'Redis: a turn was answered with something else');
+    throw new ProtocolError('connection_failed', 'Redis: a commit was answered with something else');
   }
 
   async readSession(sessionId: string, names: readonly string[]): Promise<SessionReading | undefined> {
-    this.#turns.send();
+    this.#commits.send();
     const key = this.#keysOf(sessionId);
     const answer = await this.calls.runBytes(this.searches, READ_SESSION, key, ...names);
     const record = recordOf(answer);
@@ -127,7 +127,7 @@ export class RedisSessions {
   }
 
   async claimSession(sessionId: string, move: SessionMove): Promise<SessionReading | undefined> {
-    this.#turns.send();
+    this.#commits.send();
     const args = [move.from, String(move.epoch), move.to, String(move.ttlMs), 'claim'];
     const answer = await this.calls.runBytes(this.#moves, TAKE_SESSION, this.#keysOf(sessionId), ...args);
     if (!Array.isArray(answer) || answer.length === 0) return undefined;
@@ -137,7 +137,7 @@ export class RedisSessions {
   }
 
   async releaseSession(sessionId: string, owner: string, epoch: number): Promise<void> {
-    this.#turns.send();
+    this.#commits.send();
     await this.calls.run(this.#moves, RELEASE_SESSION, this.#keysOf(sessionId), owner, String(epoch));
   }
 
@@ -159,7 +159,7 @@ export class RedisSessions {
   async checkReplica(): Promise<void> {
     // WAIT says nothing of keys, and would be answered by any server.
     if (!this.calls.canConfirm)
-      throw new ProtocolError('unsupported', 'Redis of several servers cannot confirm a turn by a replica');
+      throw new ProtocolError('unsupported', 'Redis of several servers cannot confirm a commit by a replica');
   }
 
   async isVolatile(): Promise<boolean> {
@@ -179,10 +179,13 @@ export class RedisSessions {
     if (wire === undefined || this.calls.wire !== wire)
       throw new ProtocolError(
         'timeout',
-        'the connection to Redis was lost before a replica has confirmed a turn',
+        'the connection to Redis was lost before a replica has confirmed a commit',
       );
     if (replicas < 1)
-      throw new ProtocolError('timeout', `no replica of Redis has confirmed a turn within ${REPLICA_MS} ms`);
+      throw new ProtocolError(
+        'timeout',
+        `no replica of Redis has confirmed a commit within ${REPLICA_MS} ms`,
+      );
   }
 
   /** One for all writes that were answered meanwhile, and one at a time: a second one would make others wait too long. */

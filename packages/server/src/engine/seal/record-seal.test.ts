@@ -14,11 +14,11 @@ const bytes = (text: string) => new Uint8Array(Buffer.from(text));
 const texts = (fields: Iterable<readonly [string, Uint8Array]>) =>
   Object.fromEntries([...fields].map(([name, value]) => [name, Buffer.from(value).toString()]));
 
-/** One session, as an engine has it after each turn. */
+/** One session, as an engine has it after each commit. */
 class History {
   readonly states: Record[] = [];
   #seal: RecordSeal;
-  #turn = 0;
+  #commit = 0;
 
   constructor(seal = RecordSeal.begin(KEY, ID, 0), before: Record = new Map()) {
     this.#seal = seal;
@@ -27,7 +27,7 @@ class History {
 
   write(set: globalThis.Record<string, string>, remove: string[] = []): this {
     const plain = new Map(Object.entries(set).map(([name, text]) => [name, bytes(text)]));
-    const changes = this.#seal.seal(++this.#turn, { set: plain, remove });
+    const changes = this.#seal.seal(++this.#commit, { set: plain, remove });
     const state = new Map([...this.last, ...changes.set]);
     for (const name of changes.remove) state.delete(name);
     this.states.push(state);
@@ -174,12 +174,12 @@ describe('the sealed record of a durable session', () => {
     expect(one?.get('begin')).not.toEqual(two?.get('begin'));
   });
 
-  it('seals no turn twice', () => {
+  it('seals no commit twice', () => {
     const seal = RecordSeal.begin(KEY, ID, 0);
-    const turn = { set: new Map([['state', bytes('1')]]), remove: [] };
-    seal.seal(3, turn);
-    expect(errorCode(() => seal.seal(3, turn))).toBe('internal');
-    expect(errorCode(() => seal.seal(2, turn))).toBe('internal');
-    seal.seal(4, turn);
+    const commit = { set: new Map([['state', bytes('1')]]), remove: [] };
+    seal.seal(3, commit);
+    expect(errorCode(() => seal.seal(3, commit))).toBe('internal');
+    expect(errorCode(() => seal.seal(2, commit))).toBe('internal');
+    seal.seal(4, commit);
   });
 });

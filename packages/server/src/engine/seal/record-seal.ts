@@ -12,7 +12,7 @@ import { newSalt, notAuthentic, openAt, opening, type Seal, type SealKey, sealAt
  *     seal           a sum of the places of all other fields, sealed
  *     (any other)    its place, and its content, sealed
  *
- * A place is the epoch, the number of the turn, and a number within that turn. An epoch has keys of its own and a turn is sealed
+ * A place is the epoch, the number of the commit, and a number within that commit. An epoch has keys of its own and a commit is sealed
  * once, so that no nonce is used twice. A field opens only in its session and under its name. The sum shows that all
  * fields are there, and each as it was written last.
  */
@@ -33,19 +33,19 @@ interface EpochKeys {
 
 interface Place {
   readonly epoch: number;
-  readonly turn: number;
+  readonly commit: number;
   readonly index: number;
 }
 
 type Fields = ReadonlyMap<string, Uint8Array>;
 
-/** What a session's record was opened to, and what seals the turns that follow. */
+/** What a session's record was opened to, and what seals the commits that follow. */
 export interface OpenedRecord {
   readonly fields: Map<string, Uint8Array>;
   readonly seal: RecordSeal;
 }
 
-/** Seals the turns of one session in one epoch. */
+/** Seals the commits of one session in one epoch. */
 export class RecordSeal {
   readonly #sessionId: string;
   readonly #own: EpochKeys;
@@ -53,7 +53,7 @@ export class RecordSeal {
   readonly #epochs: Map<number, EpochKeys>;
   readonly #places: Map<string, Place>;
   #sum: bigint;
-  #turn = 0;
+  #commit = 0;
 
   private constructor(
     seal: Seal,
@@ -103,18 +103,18 @@ export class RecordSeal {
   }
 
   /**
-   * Seals a turn. A turn that is written again is not sealed again.
+   * Seals a commit. A commit that is written again is not sealed again.
    *
-   * @param turn its number, which grows.
+   * @param commit its number, which grows.
    */
-  seal(turn: number, { set, remove }: FieldChanges): FieldChanges {
-    if (turn <= this.#turn) throw new ProtocolError('internal', 'a turn was sealed twice');
-    const isFirst = this.#turn === 0;
-    this.#turn = turn;
+  seal(commit: number, { set, remove }: FieldChanges): FieldChanges {
+    if (commit <= this.#commit) throw new ProtocolError('internal', 'a commit was sealed twice');
+    const isFirst = this.#commit === 0;
+    this.#commit = commit;
     const sealed: FieldChanges = { set: new Map(), remove };
     let index = 0;
     for (const [name, plain] of set) {
-      const place = { epoch: this.#own.epoch, turn, index: ++index };
+      const place = { epoch: this.#own.epoch, commit, index: ++index };
       this.#forget(name);
       this.#places.set(name, place);
       this.#add(this.#markOf(name, place));
@@ -123,12 +123,12 @@ export class RecordSeal {
     for (const name of remove) this.#forget(name);
     if (isFirst) sealed.set.set(KEYS, encodeKeys(this.#epochs.values()));
     const sum = Buffer.from(this.#sum.toString(16).padStart(2 * SUM_LENGTH, '0'), 'hex');
-    sealed.set.set(SUM, this.#sealed(SUM, { epoch: this.#own.epoch, turn, index: 0 }, sum));
+    sealed.set.set(SUM, this.#sealed(SUM, { epoch: this.#own.epoch, commit, index: 0 }, sum));
     return sealed;
   }
 
   #sealed(name: string, place: Place, plain: Uint8Array): Uint8Array {
-    const at = { number: place.turn, index: place.index, name: keyOf(this.#sessionId, name) };
+    const at = { number: place.commit, index: place.index, name: keyOf(this.#sessionId, name) };
     return encodeValue(place, sealAt(this.#own.content, at, plain));
   }
 
@@ -170,7 +170,7 @@ function read(seal: Seal, sessionId: string, sealed: Fields): Contents {
       const [place, bytes] = decodeValue(value);
       const keys = epochs.get(place.epoch);
       if (keys === undefined) throw notAuthentic('a session');
-      const at = { number: place.turn, index: place.index, name: keyOf(sessionId, name) };
+      const at = { number: place.commit, index: place.index, name: keyOf(sessionId, name) };
       const content = openAt(keys.content, at, bytes);
       if (name === SUM) {
         stated = BigInt(`0x${Buffer.from(content).toString('hex')}`);
@@ -190,8 +190,8 @@ function epochKeys(key: SealKey, sessionId: string, epoch: number, salt: Uint8Ar
 }
 
 /** Without the key, no sum of some is the sum of others. */
-function markOf(key: Uint8Array, name: string, { turn, index }: Place): bigint {
-  const mac = createHmac('sha256', key).update(`${turn}:${index}:${name}`).digest();
+function markOf(key: Uint8Array, name: string, { commit, index }: Place): bigint {
+  const mac = createHmac('sha256', key).update(`${commit}:${index}:${name}`).digest();
   return BigInt(`0x${mac.toString('hex', 0, SUM_LENGTH)}`);
 }
 
@@ -215,13 +215,18 @@ function decodeKeys(seal: Seal, sessionId: string, bytes: Uint8Array | undefined
   return epochs;
 }
 
-function encodeValue({ epoch, turn, index }: Place, sealed: Uint8Array): Uint8Array {
-  return new ByteWriter(sealed.length + 12).varint(epoch).varint(turn).varint(index).append(sealed).finish();
+function encodeValue({ epoch, commit, index }: Place, sealed: Uint8Array): Uint8Array {
+  return new ByteWriter(sealed.length + 12)
+    .varint(epoch)
+    .varint(commit)
+    .varint(index)
+    .append(sealed)
+    .finish();
 }
 
 /** @throws {ProtocolError} `truncated`, `bad_varint`. */
 function decodeValue(bytes: Uint8Array): readonly [Place, Uint8Array] {
   const reader = new ByteReader(bytes);
-  const [epoch, turn, index] = ['epoch', 'turn', 'index'].map((what) => reader.varint(what));
-  return [{ epoch: epoch ?? 0, turn: turn ?? 0, index: index ?? 0 }, reader.rest()];
+  const [epoch, commit, index] = ['epoch', 'commit', 'index'].map((what) => reader.varint(what));
+  return [{ epoch: epoch ?? 0, commit: commit ?? 0, index: index ?? 0 }, reader.rest()];
 }

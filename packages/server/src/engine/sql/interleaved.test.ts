@@ -69,16 +69,16 @@ describe('a sweep', () => {
   });
 });
 
-/** Statements of a turn, if Postgres has the session. */
-function askedFor(turn: SessionWrite): number {
+/** Statements of a commit, if Postgres has the session. */
+function askedFor(commit: SessionWrite): number {
   const found = { owner: 'aaaaaa', epoch: 0, written: 1, bytes: 1_000_000, left_ms: TTL_MS };
-  const call = new SessionCalls(POSTGRES).write('sess_one', turn);
+  const call = new SessionCalls(POSTGRES).write('sess_one', commit);
   let statements = 0;
   for (let step = call.next(); step.done !== true; step = call.next([found])) statements++;
   return statements;
 }
 
-it('a turn sets 16,384 fields of 32 bytes with one statement, however far away the database is', () => {
+it('a commit sets 16,384 fields of 32 bytes with one statement, however far away the database is', () => {
   const asked = (count: number, isFirst: boolean): number => {
     const names = Array.from({ length: count }, (_, i) => String(i).padStart(8, '0'));
     const set = new Map(names.map((name) => [name, new Uint8Array(24)]));
@@ -91,7 +91,7 @@ it('a turn sets 16,384 fields of 32 bytes with one statement, however far away t
   }
 });
 
-it('a turn removes any number of fields with as many statements, however far away the database is', () => {
+it('a commit removes any number of fields with as many statements, however far away the database is', () => {
   const asked = (count: number): number => {
     const remove = Array.from({ length: count }, (_, i) => `p1.${i}`);
     return askedFor({ ...writeOf(TTL_MS), number: 2, isFirst: false, remove });

@@ -155,7 +155,7 @@ export class SessionCalls {
   }
 
   /**
-   * Writes a turn that only adds fields, as most do, with two statements.
+   * Writes a commit that only adds fields, as most do, with two statements.
    *
    * @returns whether it was one, and nothing was in its way.
    */

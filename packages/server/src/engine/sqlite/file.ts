@@ -7,7 +7,7 @@ import { failure } from './failures.js';
 import { Flusher } from './flusher.js';
 import type { Database } from './library.js';
 import { closeDatabase, DIALECT, openDatabase } from './open.js';
-import { Turns } from './turns.js';
+import { Ticks } from './ticks.js';
 
 /** How often what was written is put on the disk, and free pages are given back, in milliseconds. */
 const UPKEEP_MS = 1_000;
@@ -24,7 +24,7 @@ export class SqliteFile {
   readonly #path: string;
   readonly #key: string;
   readonly #database: Database;
-  readonly #turns: Turns;
+  readonly #ticks: Ticks;
   readonly #flusher: Flusher;
   readonly #sweeper: Sweeper;
   readonly #upkeep: ReturnType<typeof setInterval>;
@@ -48,8 +48,8 @@ export class SqliteFile {
     this.#key = keyOf(path) ?? path;
     this.#database = database;
     this.#flusher = new Flusher(`${path}-wal`);
-    this.#turns = new Turns(database, (error) => failure(path, error));
-    this.#turns.onWritten = () => this.#flusher.mark();
+    this.#ticks = new Ticks(database, (error) => failure(path, error));
+    this.#ticks.onWritten = () => this.#flusher.mark();
     this.#sweeper = new Sweeper(this);
     this.#upkeep = setInterval(() => this.#keepUp(), UPKEEP_MS);
     this.#upkeep.unref();
@@ -57,7 +57,7 @@ export class SqliteFile {
   }
 
   run<Result>(begin: () => SqlCall<Result>): Promise<Result> {
-    return this.#turns.run(begin);
+    return this.#ticks.run(begin);
   }
 
   /** Resolves when all calls that have resolved are on the disk. @throws {ProtocolError} `connection_failed`. */
@@ -72,7 +72,7 @@ export class SqliteFile {
   /** Writes all that is in it to a new file. Nothing else happens meanwhile. @throws {ProtocolError} */
   copyTo(path: string): void {
     try {
-      this.#turns.end();
+      this.#ticks.end();
       this.#database.prepare('VACUUM INTO ?').all(path);
     } catch (error) {
       throw failure(path, error);
@@ -85,7 +85,7 @@ export class SqliteFile {
     openFiles.delete(this.#key);
     this.#sweeper.stop();
     clearInterval(this.#upkeep);
-    this.#turns.end();
+    this.#ticks.end();
     closeDatabase(this.#database);
     await this.#flusher.close();
   }

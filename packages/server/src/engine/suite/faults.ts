@@ -42,14 +42,14 @@ const atOnce = (codes: readonly string[]) =>
     `calls to a silent engine ended with ${codes.join(', ')}`,
   );
 
-/** Writes one turn after the other, each again until it is answered, until it is told to stop. @returns turns. */
-async function turns(link: EngineConnection, id: string, isOver: () => boolean): Promise<number> {
+/** Writes one commit after the other, each again until it is answered, until it is told to stop. @returns commits. */
+async function commits(link: EngineConnection, id: string, isOver: () => boolean): Promise<number> {
   for (let number = 1; ; number++) {
     const write = { ...writeOf(number, { [`m${number}`]: `${number}` }), after: number - 1 };
     for (;;) {
       const outcome = await link.writeSession(id, write).catch(({ code }: { code: unknown }) => code);
       if (outcome === 'written') break;
-      ok(outcome === 'timeout' || outcome === 'connection_failed', `turn ${number} is ${outcome}`);
+      ok(outcome === 'timeout' || outcome === 'connection_failed', `commit ${number} is ${outcome}`);
       await pause(20);
     }
     if (isOver()) return number;
@@ -57,7 +57,7 @@ async function turns(link: EngineConnection, id: string, isOver: () => boolean):
   }
 }
 
-/** Adds parts as {@link turns} does. */
+/** Adds parts as {@link commits} does. */
 async function parts(logs: ReplyLogs, head: ReturnType<typeof headOf>, isOver: () => boolean) {
   const records: Uint8Array[] = [];
   while (!isOver()) {
@@ -102,13 +102,13 @@ export const faultTests: Tests = {
     await answering(world, link);
   },
 
-  async 'no turn is lost or doubled while an engine is silent'(world) {
+  async 'no commit is lost or doubled while an engine is silent'(world) {
     const silence = world.fault('silence');
     const link = world.connect();
     await answering(world, link);
     let isOver = false;
     const ids = Array.from({ length: 10 }, (_, i) => `sess_${i}`);
-    const all = Promise.all(ids.map((id) => turns(link, id, () => isOver)));
+    const all = Promise.all(ids.map((id) => commits(link, id, () => isOver)));
     const counts = await meanwhile(
       all,
       async () => {

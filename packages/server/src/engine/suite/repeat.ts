@@ -38,7 +38,7 @@ interface Case {
 
 const writeOf = (number: number, more: Partial<SessionWrite> = {}): SessionWrite => ({
   ...{ owner: 'aaaaaa', epoch: 0, number, isFirst: number === 1, after: number - 1, ttlMs: TTL_MS },
-  ...{ set: new Map([[`m${number}`, Buffer.from(`turn ${number}`)]]), remove: [] },
+  ...{ set: new Map([[`m${number}`, Buffer.from(`commit ${number}`)]]), remove: [] },
   ...more,
 });
 const move = { from: 'aaaaaa', epoch: 0, to: 'bbbbbb', ttlMs: TTL_MS };

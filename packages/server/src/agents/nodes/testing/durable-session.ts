@@ -25,14 +25,14 @@ export class Life {
 }
 
 /** What happens until it is put on record. */
-interface Turn {
+interface Commit {
   readonly said: Queued[];
   readonly heard: [sender: string, number: number][];
   readonly settled: number[];
   readonly waiting: (() => void)[];
 }
 
-const newTurn = (): Turn => ({ said: [], heard: [], settled: [], waiting: [] });
+const newCommit = (): Commit => ({ said: [], heard: [], settled: [], waiting: [] });
 
 /** How long its agent is waited for when its node is gone, in milliseconds of the world. */
 const RECORD_MS = 600_000;
@@ -44,7 +44,7 @@ export class SimulatedDurableSession extends SimulatedSession {
   /** It takes nothing any more, and its process will forget it. */
   isGivenUp = false;
   readonly #epoch: number;
-  #turn = newTurn();
+  #commit = newCommit();
 
   /** A process goes on with a session, or begins it. */
   constructor(life: Life, relay: Relay) {
@@ -67,10 +67,10 @@ export class SimulatedDurableSession extends SimulatedSession {
     return {
       heard: new Map(this.life.heard),
       hear: (sender: string, number: number): void => {
-        this.#turn.heard.push([sender, number]);
+        this.#commit.heard.push([sender, number]);
       },
       afterRecord: (then: () => void): void => {
-        this.#turn.waiting.push(then);
+        this.#commit.waiting.push(then);
       },
     };
   }
@@ -89,7 +89,7 @@ export class SimulatedDurableSession extends SimulatedSession {
 
   protected override put(_stream: number, { bytes, address, metadata, onWritten }: Body): void {
     const isMarked = metadata !== undefined;
-    this.#turn.said.push({
+    this.#commit.said.push({
       stream: 0,
       text: new TextDecoder().decode(bytes),
       from: address,
@@ -100,14 +100,14 @@ export class SimulatedDurableSession extends SimulatedSession {
 
   /** A message of the client is settled. */
   handleDone(number: number): void {
-    this.#turn.settled.push(number);
+    this.#commit.settled.push(number);
   }
 
   /** Puts what has happened on record, and tells it. */
   record(): void {
     if (this.isFenced) return;
-    const { said, heard, settled, waiting } = this.#turn;
-    this.#turn = newTurn();
+    const { said, heard, settled, waiting } = this.#commit;
+    this.#commit = newCommit();
     const { life } = this;
     for (const [sender, number] of heard) {
       if (number === 0) life.heard.delete(sender);

@@ -23,7 +23,7 @@ export interface DurableRecord {
   /** Those of them that are not confirmed, in order. */
   readonly messages: readonly NumberedBody[];
   readonly streams: ReadonlyMap<number, StreamRecord>;
-  /** See {@link Turn.ofFormerPages}. @default 0 */
+  /** See {@link Commit.ofFormerPages}. @default 0 */
   readonly ofFormerPages?: number | undefined;
   /** The record was behind what the client knew, and the client may not have been told. @default false */
   readonly isBehind?: boolean | undefined;

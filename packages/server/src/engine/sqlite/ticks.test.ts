@@ -8,16 +8,16 @@ import { SqlConnection } from '../sql/connection.js';
 import { failure } from './failures.js';
 import type { Database } from './library.js';
 import { DIALECT, openDatabase } from './open.js';
-import { MAX_WAITING, Turns } from './turns.js';
+import { MAX_WAITING, Ticks } from './ticks.js';
 
 describe('calls of one tick of the event loop', () => {
   let folder: string;
   let database: Database;
-  let turns: Turns;
+  let ticks: Ticks;
   const statements: string[] = [];
   let files = 0;
   beforeAll(() => {
-    folder = mkdtempSync(join(tmpdir(), 'parlance-turns-'));
+    folder = mkdtempSync(join(tmpdir(), 'parlance-ticks-'));
   });
   afterAll(() => rmSync(folder, { recursive: true }));
   beforeEach(() => {
@@ -36,24 +36,24 @@ describe('calls of one tick of the event loop', () => {
         };
       },
     };
-    turns = new Turns(watched, (error) => failure('test.db', error));
+    ticks = new Ticks(watched, (error) => failure('test.db', error));
     statements.length = 0;
   });
 
   const add = (number: number) =>
-    turns.run(function* (): SqlCall<number> {
+    ticks.run(function* (): SqlCall<number> {
       yield* ask('INSERT INTO numbers VALUES (?)', number);
       return number;
     });
   const all = () =>
-    turns.run(function* (): SqlCall<readonly number[]> {
+    ticks.run(function* (): SqlCall<readonly number[]> {
       const rows = yield* ask('SELECT number FROM numbers ORDER BY number');
       return rows.map(({ number }) => Number(number));
     });
   const connected = (): SqlConnection => {
     const own: SqlDatabase = {
       dialect: DIALECT,
-      run: (begin) => turns.run(begin),
+      run: (begin) => ticks.run(begin),
       wake() {},
       watch: () => () => {},
       isVolatile: async () => false,
@@ -79,7 +79,7 @@ describe('calls of one tick of the event loop', () => {
 
   it('fail each by itself, and without an effect', async () => {
     const fail = () =>
-      turns.run(function* (): SqlCall<void> {
+      ticks.run(function* (): SqlCall<void> {
         yield* ask('INSERT INTO numbers VALUES (?)', 7);
         yield* ask('INSERT INTO numbers VALUES (?)', 1);
       });
@@ -89,7 +89,7 @@ describe('calls of one tick of the event loop', () => {
     expect(await all()).toEqual([1, 2]);
   });
 
-  it('write a turn that only adds fields with two statements, and see what is in its way', async () => {
+  it('write a commit that only adds fields with two statements, and see what is in its way', async () => {
     const link = connected();
     const write = (number: number, name: string, more: Partial<SessionWrite> = {}) =>
       link.writeSession('sess_1', {

@@ -3,7 +3,7 @@ import type { SqlCall, SqlValue } from '../sql/call.js';
 import type { Database, PreparedStatement } from './library.js';
 
 /** How long the calls of one tick of the event loop may take together before others get their turn, in milliseconds. */
-const TURN_MS = 20;
+const TICK_MS = 20;
 /** Calls that may wait for their turn; with more, each is refused. */
 export const MAX_WAITING = 16_384;
 /** Statements that stay prepared. */
@@ -16,7 +16,7 @@ interface Waiting {
 }
 
 /** Runs the calls that were made in one tick of the event loop in one transaction, in their order. */
-export class Turns {
+export class Ticks {
   readonly #database: Database;
   readonly #failed: (error: unknown) => Error;
   readonly #statements = new Map<string, Prepared>();
@@ -45,7 +45,7 @@ export class Turns {
   end(): void {
     const calls = this.#waiting;
     this.#waiting = [];
-    const until = performance.now() + TURN_MS;
+    const until = performance.now() + TICK_MS;
     let done = calls.length > 1 ? this.#together(calls, until) : 0;
     // Without one that fails, the others succeed.
     if (done === 0)

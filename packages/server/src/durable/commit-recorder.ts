@@ -1,17 +1,17 @@
 import type { Logger } from '@parlance/protocol';
 import {
   type Clock,
+  type Commit,
   type DurableRecord,
   type DurableSession,
   loggable,
-  type Turn,
 } from '@parlance/protocol/internal';
 import type { EngineConnection, FieldChanges, SessionWrite, SessionWritten } from '../engine/engine.js';
 import type { RecordSeal } from '../engine/seal/record-seal.js';
 import type { Capacity } from './capacity.js';
 import { FieldWriter } from './fields.js';
 
-export interface TurnRecorderOptions {
+export interface CommitRecorderOptions {
   readonly link: Pick<EngineConnection, 'writeSession'>;
   readonly sessionId: string;
   readonly principal: string | undefined;
@@ -28,33 +28,33 @@ export interface TurnRecorderOptions {
   readonly ttlMs: number;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** A turn is on record: there may be something to transmit. */
+  /** A commit is on record: there may be something to transmit. */
   onRecorded(): void;
   /** Nothing is written any more: another node has the session, or the engine has forgotten it. */
-  onRefused(why: TurnRefusal): void;
+  onRefused(why: CommitRefusal): void;
   /** Bytes that the record may have. @default no bound */
   readonly capacity?: Capacity | undefined;
-  /** Whether a turn is on record when a replica has it as well. @default false */
+  /** Whether a commit is on record when a replica has it as well. @default false */
   readonly isReplicated?: boolean | undefined;
   /** After so many milliseconds without an answer that is logged. @default 5,000 */
   readonly stallMs?: number | undefined;
   /**
-   * Whether the session goes on after {@link stallMs} as if all were on record. What happens meanwhile is written in one turn
+   * Whether the session goes on after {@link stallMs} as if all were on record. What happens meanwhile is written in one commit
    * when the engine answers again. @default it waits
    */
   readonly degrades?: boolean | undefined;
 }
 
 /** `full`: the session, or its principal, has no room left in the engine. */
-export type TurnRefusal = 'fenced' | 'gone' | 'full';
+export type CommitRefusal = 'fenced' | 'gone' | 'full';
 
-/** The delay before a turn is written again, which doubles, in milliseconds. */
+/** The delay before a commit is written again, which doubles, in milliseconds. */
 const FIRST_DELAY_MS = 25;
 const LAST_DELAY_MS = 1_000;
 export const STALL_MS = 5_000;
 
 interface Write {
-  /** Of the last turn in it. */
+  /** Of the last commit in it. */
   number: number;
   readonly isFirst: boolean;
   /** It says who may resume the session, which no node may only believe. */
@@ -63,10 +63,10 @@ interface Write {
   readonly since: number;
 }
 
-/** Writes the turns of one session to the engine, one at a time, each until it is on record or refused. */
-export class TurnRecorder {
+/** Writes the commits of one session to the engine, one at a time, each until it is on record or refused. */
+export class CommitRecorder {
   readonly ttlMs: number;
-  readonly #options: TurnRecorderOptions;
+  readonly #options: CommitRecorderOptions;
   readonly #writer: FieldWriter;
   #isWriting = false;
   #isClosed = false;
@@ -75,12 +75,12 @@ export class TurnRecorder {
   #ahead: Write | undefined;
   /** All fields, for an engine that has forgotten some. */
   readonly #fields: Map<string, Uint8Array>;
-  /** The last turn on record. */
+  /** The last commit on record. */
   #recorded = 0;
   /** What was sent last is answered, or failed. Never rejects. */
   settled: Promise<unknown> = Promise.resolve();
 
-  constructor(options: TurnRecorderOptions) {
+  constructor(options: CommitRecorderOptions) {
     this.#options = options;
     this.ttlMs = options.ttlMs;
     this.#fields = new Map(options.fields);
@@ -103,21 +103,21 @@ export class TurnRecorder {
   #next(takesAll: boolean): void {
     if (this.#isWriting || this.#isClosed) return;
     const { durable, clock, seal } = this.#options;
-    const turn = durable.pollTurn(takesAll);
-    if (turn === undefined) return;
-    const plain = this.#writer.write(turn);
-    const isAccept = turn.accept !== undefined;
-    const changes = seal?.seal(turn.number, plain) ?? plain;
+    const commit = durable.pollCommit(takesAll);
+    if (commit === undefined) return;
+    const plain = this.#writer.write(commit);
+    const isAccept = commit.accept !== undefined;
+    const changes = seal?.seal(commit.number, plain) ?? plain;
     for (const [name, value] of changes.set) this.#fields.set(name, value);
     for (const name of changes.remove) this.#fields.delete(name);
     if (this.#ahead !== undefined) {
-      add(this.#ahead, turn, changes);
+      add(this.#ahead, commit, changes);
       this.#isWriting = isAccept;
       return isAccept ? undefined : this.#goOn();
     }
     this.#isWriting = true;
-    const { number } = turn;
-    const write = { number, isFirst: turn.begin !== undefined, isAccept, changes, since: clock.now() };
+    const { number } = commit;
+    const write = { number, isFirst: commit.begin !== undefined, isAccept, changes, since: clock.now() };
     void this.#write(write, FIRST_DELAY_MS);
   }
 
@@ -152,7 +152,7 @@ export class TurnRecorder {
     }
   }
 
-  /** Goes on as if the turn were on record. */
+  /** Goes on as if the commit were on record. */
   #degrade(write: Write): void {
     const { logger, sessionId } = this.#options;
     const fields = { event: 'session.degraded', session: sessionId };
@@ -166,7 +166,7 @@ export class TurnRecorder {
   }
 
   /** @throws {ProtocolError} if the engine does not answer. */
-  async #send({ number, isFirst, changes }: Write): Promise<'written' | TurnRefusal> {
+  async #send({ number, isFirst, changes }: Write): Promise<'written' | CommitRefusal> {
     const { owner, epoch, ttlMs, isReplicated } = this.#options;
     const { set, remove } = changes;
     const write = { owner, epoch, number, isFirst, ttlMs, isReplicated, after: this.#recorded, set, remove };
@@ -197,12 +197,12 @@ export class TurnRecorder {
     logger.warn(fields, 'the engine had forgotten a part of a durable session, which is on record again');
   }
 
-  #handleWritten(answer: 'written' | TurnRefusal): void {
+  #handleWritten(answer: 'written' | CommitRefusal): void {
     const { onRefused, logger, sessionId } = this.#options;
     if (this.#isClosed) return;
     if (this.#isStalled) {
       this.#isStalled = false;
-      logger.info({ event: 'engine.answered', session: sessionId }, 'the engine records turns again');
+      logger.info({ event: 'engine.answered', session: sessionId }, 'the engine records commits again');
     }
     const isTold = !this.#isWriting;
     this.#ahead = undefined;
@@ -224,8 +224,8 @@ export class TurnRecorder {
   }
 }
 
-/** A turn more in a write that is not on record yet. */
-function add(write: Write, { number }: Turn, { set, remove }: FieldChanges): void {
+/** A commit more in a write that is not on record yet. */
+function add(write: Write, { number }: Commit, { set, remove }: FieldChanges): void {
   const all = write.changes;
   write.number = number;
   for (const [name, value] of set) {
