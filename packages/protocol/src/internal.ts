@@ -60,9 +60,9 @@ export { type DurableRecord, fencedError } from './session/durable/record.js';
 export type {
   NumberedBody,
   SessionBegin,
-  SessionRecord as DurableSession,
+  DurableSession,
   Commit,
-} from './session/session-record.js';
+} from './session/durable-session.js';
 export {
   CONTAINER_FORMAT,
   decodeSnapshot,

@@ -124,7 +124,7 @@ export const NEEDS_LINK: readonly string[] = [...Object.keys(SWITCHED_EXTENSIONS
  * Extensions that a server agrees on for the sessions that it puts on record, and for no others. Such a session has a
  * channel of its own, whose code a page loads when it was agreed on.
  */
-export const ON_RECORD: readonly string[] = [Extension.DURABLE];
+export const DURABLE_ONLY: readonly string[] = [Extension.DURABLE];
 
 /** The server's own name for the directory of agents. */
 export const DIRECTORY = '@directory';

@@ -1,12 +1,12 @@
 import { codecs } from '#codecs';
 import {
   type Algorithm,
+  DURABLE_ONLY,
   type EncodingName,
   Extension,
   NEEDS_LINK,
   NEEDS_RESUME,
   NESTED_PROTOCOL_VERSION,
-  ON_RECORD,
   PROTOCOL_VERSION,
   Subprotocol,
 } from '../base/constants.js';
@@ -130,7 +130,7 @@ export function serverAgreement(
       (hasLink || !NEEDS_LINK.includes(name)) &&
       (hasResume || !NEEDS_RESUME.includes(name)) &&
       (offer.shape === 'flat' || name !== Extension.STANDARD) &&
-      (isDurable || !ON_RECORD.includes(name)),
+      (isDurable || !DURABLE_ONLY.includes(name)),
   );
   const avp = names.includes(Extension.AVP) ? avpAgreement(options.avp, offer.extensions) : undefined;
   return pin({
@@ -144,8 +144,8 @@ export function serverAgreement(
 }
 
 /** Whether the server puts the session on record. */
-export function isOnRecord({ extensions }: Negotiated): boolean {
-  return ON_RECORD.some((name) => extensions[name] !== undefined);
+export function isDurable({ extensions }: Negotiated): boolean {
+  return DURABLE_ONLY.some((name) => extensions[name] !== undefined);
 }
 
 /** How tensors travel between the two models that were introduced, and why. */

@@ -112,7 +112,7 @@ async function setUp({
       onHello: () => void server.accept('session', 0, { isDurable }),
       onApplied() {
         if (server.record?.pollCommit() === undefined) return;
-        server.record.handleRecorded(0);
+        server.record.handleCommitted(0);
         queueMicrotask(() => ends.server.pump());
       },
     }),

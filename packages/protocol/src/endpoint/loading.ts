@@ -5,7 +5,7 @@ import { type ProtocolError, toProtocolError } from '../base/errors.js';
 import { type BodyForm, formOf } from '../codec/algorithms.js';
 import type { BodyCodec } from '../codec/body.js';
 import type { UsableCodecs } from '../codec/coder.js';
-import { isOnRecord, type Negotiated } from '../control/agreement.js';
+import { isDurable, type Negotiated } from '../control/agreement.js';
 import type { LaterCodec } from '../control/messages.js';
 import type { Clock } from '../platform/clock.js';
 import type { SessionCore } from '../session/types.js';
@@ -69,7 +69,7 @@ export class CodecLoading {
     // Without NONE, nothing can be sent before; without the link, frames do not tell what they need.
     const isEarly =
       this.#loader.isLazy &&
-      (hasLink || isOnRecord(negotiated)) &&
+      (hasLink || isDurable(negotiated)) &&
       negotiated.algorithms.includes(Algorithm.NONE);
     if (isEarly && hasLink) return this.#startEarly(start);
     core.holdFrames();

@@ -3,9 +3,9 @@ import type { Negotiated } from '../control/agreement.js';
 import type { Channel } from './body-channel.js';
 import type { ChannelModule } from './channel-module.js';
 import { DurableChannel } from './durable/channel.js';
+import type { DurableSession } from './durable-session.js';
 import { MovableChannel } from './movable-channel.js';
 import { RebuildableChannel } from './rebuildable-channel.js';
-import type { SessionRecord } from './session-record.js';
 
 /** Server: the channel of a session with a link, by what was agreed on. */
 export function channelOf({ extensions }: Negotiated): ChannelModule['Channel'] {
@@ -14,6 +14,6 @@ export function channelOf({ extensions }: Negotiated): ChannelModule['Channel'] 
 }
 
 /** What goes on record of the session with this channel. */
-export function recordOf(channel: Channel): SessionRecord | undefined {
+export function recordOf(channel: Channel): DurableSession | undefined {
   return channel instanceof DurableChannel ? channel : undefined;
 }

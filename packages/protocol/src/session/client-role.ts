@@ -1,7 +1,7 @@
 import { CloseCode, isConnectionLoss, isRetryableCloseCode } from '../base/close-codes.js';
 import { Extension, PROOF_FOR } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
-import { clientAgreement, helloOf, isOnRecord } from '../control/agreement.js';
+import { clientAgreement, helloOf, isDurable } from '../control/agreement.js';
 import { laterCodecs } from '../control/capabilities.js';
 import {
   type AcceptMessage,
@@ -54,7 +54,7 @@ export class ClientRole implements Role {
   get ticket(): Ticket | undefined {
     const ticket = this.#ticketIf(Extension.REBUILD);
     const { negotiated, channel, options } = this.#session;
-    if (ticket === undefined || negotiated === undefined || !isOnRecord(negotiated)) return ticket;
+    if (ticket === undefined || negotiated === undefined || !isDurable(negotiated)) return ticket;
     return { ...ticket, have: channel.left ?? options.ticket?.have ?? NOTHING };
   }
   get proof(): Ticket | undefined {
@@ -197,7 +197,7 @@ export class ClientRole implements Role {
     }
     session.outbox.pace = new Pacing(negotiated.limits);
     const last = rebuilt && { local: rebuilt.stream, remote: 0 };
-    const takenUp = isOnRecord(negotiated) && rebuilt !== undefined ? takenUpOf(ticket, rebuilt) : undefined;
+    const takenUp = isDurable(negotiated) && rebuilt !== undefined ? takenUpOf(ticket, rebuilt) : undefined;
     session.agree(sessionId as string, negotiated, payload.extensions, last, takenUp);
     if (rebuilt !== undefined) session.emit({ type: 'takenUp', cancelled: rebuilt.cancelled });
     session.apply(LifecycleEvent.ACCEPT);

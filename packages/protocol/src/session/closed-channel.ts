@@ -5,9 +5,9 @@ import type { GoAwayPayload, RebuiltLink } from '../control/messages.js';
 import type { BodyToSend, LinkEvent, OutgoingTransfer } from '../link/link.js';
 import type { Channel } from './body-channel.js';
 import { drainingError } from './close-reason.js';
+import type { SessionBegin } from './durable-session.js';
 import type { SessionEvent, SessionState } from './events.js';
 import type { AcceptedResume } from './resume-token.js';
-import type { SessionBegin } from './session-record.js';
 
 /** The session, as its channel sees it. */
 export interface ChannelHost {
@@ -61,14 +61,14 @@ export interface SessionChannel extends Channel {
    */
   rebuild?(received: number): RebuiltLink;
 
-  // Only of sessions on record; see `ON_RECORD`.
+  // Only of sessions on record; see `DURABLE_ONLY`.
 
   /** Server: an ACCEPT is not on record, and nothing is written before it is. */
   readonly isHeldBack?: boolean;
   /** Server: something will be written when it is on record. */
   readonly hasUntold?: boolean;
   /** Server: counted frames that were received and may be acknowledged. */
-  readonly framesOnRecord?: number;
+  readonly durableFrames?: number;
   /** Server: the link is that of a former process, which the client may not know yet. */
   readonly isRestored?: boolean;
   begin?(begin: SessionBegin): void;

@@ -6,7 +6,7 @@ import type { StringMap } from '../base/fields.js';
 import { Fifo } from '../base/fifo.js';
 import { type Limits, limitsWithin } from '../base/limits.js';
 import type { BodyCodec } from '../codec/body.js';
-import { isOnRecord, type Negotiated } from '../control/agreement.js';
+import { isDurable, type Negotiated } from '../control/agreement.js';
 import { type ClosePayload, CloseReason, type RejectPayload } from '../control/messages.js';
 import { decodeLinkFrame, isBodyKind } from '../link/frame.js';
 import { Outbox } from '../link/outbox.js';
@@ -193,7 +193,7 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
       envelopes: subprotocol === Subprotocol.JSON ? this.control : undefined,
     };
     const hasLink = negotiated.extensions[Extension.LINK] !== undefined;
-    if (hasLink && (role === 'server' || !isOnRecord(negotiated))) {
+    if (hasLink && (role === 'server' || !isDurable(negotiated))) {
       this.channel = this.role.createChannel?.(this, channelOptions) ?? new LinkChannel(this, channelOptions);
       return;
     }

@@ -7,12 +7,12 @@ import { RestedLink } from '../link/rest.js';
 import { ALL_CODE } from './all-code.js';
 import { LinkChannel } from './channel.js';
 import { recordOf } from './channels.js';
+import type { SessionBegin } from './durable-session.js';
 import { LifecycleState } from './lifecycle.js';
 import { MovableChannel } from './movable-channel.js';
 import type { AcceptedResume } from './resume-token.js';
 import { ServerRole } from './server-role.js';
 import { Core } from './session.js';
-import type { SessionBegin } from './session-record.js';
 import { encodeSnapshot, type RestoredSession, serverFields } from './snapshot.js';
 import type { ServerSessionCore, SessionOptions } from './types.js';
 

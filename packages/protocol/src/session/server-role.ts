@@ -23,6 +23,7 @@ import { channelOf } from './channels.js';
 import { drainingError } from './close-reason.js';
 import type { ChannelHost, SessionChannel } from './closed-channel.js';
 import { CredentialExpiry } from './credential-expiry.js';
+import type { SessionBegin } from './durable-session.js';
 import { GoAwaySender } from './go-away-sender.js';
 import { checkHello } from './hello.js';
 import { LifecycleEvent, LifecycleState } from './lifecycle.js';
@@ -30,7 +31,6 @@ import { type AcceptedResume, ResumeGuard } from './resume-token.js';
 import { answerTo, canGoOn, haveOf } from './resuming.js';
 import { type Disconnection, type Role, type RoleHost, type RoleMessage, wrongRole } from './role.js';
 import type { ServerRoleState } from './server-role-state.js';
-import type { SessionBegin } from './session-record.js';
 import type { AcceptOptions } from './types.js';
 
 /** A server: answers HELLO, decides who may resume the session, checks credentials and announces draining. */
@@ -293,7 +293,7 @@ export class ServerRole implements Role {
   #resumeAnswer(recovered: boolean, reason?: string, rebuilt?: RebuiltLink): ResumeAnswer | undefined {
     if (this.#guard === undefined) return undefined;
     const { channel } = this.#session;
-    const received = channel.framesOnRecord ?? channel.framesReceived;
+    const received = channel.durableFrames ?? channel.framesReceived;
     return { token: this.#guard.token, windowMs: this.windowMs, recovered, received, reason, rebuilt };
   }
 

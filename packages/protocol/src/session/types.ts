@@ -18,10 +18,10 @@ import type {
 import type { Negotiation } from '../control/negotiate.js';
 import type { Channel } from './body-channel.js';
 import type { ChannelModule } from './channel-module.js';
+import type { DurableSession } from './durable-session.js';
 import type { SessionEvent, SessionState } from './events.js';
 import type { LifecycleState } from './lifecycle.js';
 import type { Ticket } from './resume-ticket.js';
-import type { SessionRecord } from './session-record.js';
 
 export type { Channel } from './body-channel.js';
 export type { SessionEvent, SessionState, Throttled } from './events.js';
@@ -264,7 +264,7 @@ export interface ServerSessionCore extends SessionCore {
    * What goes on record of the session; `undefined` if nothing does. After each call a driver writes the commit that waits,
    * one at a time and as often as it takes, and ends the session with `fenced` if another process has it.
    */
-  readonly record: SessionRecord | undefined;
+  readonly record: DurableSession | undefined;
   /**
    * Whether {@link snapshot} is possible: the session is established or suspended and has a link, the driver has polled
    * all events, it holds no frames back while a codec is loaded, no credentials are being checked, and no tensor is under

@@ -8,8 +8,8 @@ import { createServerSession } from '../session/create-server.js';
 import * as durable from '../session/durable/client-module.js';
 import type { DurableRecord, StreamRecord } from '../session/durable/record.js';
 import { restoreDurableSession } from '../session/durable/restore.js';
+import type { Commit } from '../session/durable-session.js';
 import type { Ticket } from '../session/resume-ticket.js';
-import type { Commit } from '../session/session-record.js';
 import type { ServerSessionCore, SessionCore, SessionEvent, SessionOptions } from '../session/types.js';
 import { MOVE_OPTIONS } from './move-options.js';
 
@@ -76,7 +76,7 @@ export class DurablePair {
       commit = this.server.record?.pollCommit()
     ) {
       this.commits.push(commit);
-      this.server.record?.handleRecorded(this.now);
+      this.server.record?.handleCommitted(this.now);
       this.run();
     }
     return this;
@@ -128,14 +128,14 @@ export class DurablePair {
   takeOver(record: Partial<DurableRecord> = {}): ServerSessionCore {
     const core = restoreDurableSession(
       { ...DURABLE_OPTIONS, ...this.#more, role: 'server' },
-      { ...this.#onRecord, ...record },
+      { ...this.#durableRecord, ...record },
       this.now,
     );
     this.server = core;
     return core;
   }
 
-  get #onRecord(): DurableRecord {
+  get #durableRecord(): DurableRecord {
     const last = <Value>(of: (commit: Commit) => Value | undefined): Value | undefined =>
       this.commits
         .map(of)

@@ -1,6 +1,6 @@
 import type { DurableRecord, StreamRecord } from '../session/durable/record.js';
+import type { Commit, NumberedBody } from '../session/durable-session.js';
 import type { AcceptedResume } from '../session/resume-token.js';
-import type { Commit, NumberedBody } from '../session/session-record.js';
 
 /** A fault of an engine, or of a process that uses it. Each of them has to break histories. */
 export const TAKE_OVER_FAULTS = [

@@ -195,7 +195,7 @@ class TakeOverHistory {
     this.#count('note');
     const text = `note ${this.#next++}`;
     owner.core.channel.send(this.#body(text));
-    owner.core.record?.afterRecord(() => this.#recorded.push(text));
+    owner.core.record?.afterCommit(() => this.#recorded.push(text));
   }
 
   #handleServer(owner: Owner, event: SessionEvent): void {
@@ -236,7 +236,7 @@ class TakeOverHistory {
     if (attempt > 1 && !exchange.isRepeatable) this.#world.faults.push(`${exchange.request} ran again`);
     if (exchange.isRepeatable) {
       durable?.repeat(streamId);
-      durable?.afterRecord(() => {
+      durable?.afterCommit(() => {
         exchange.isPromised = true;
       });
     }
@@ -266,13 +266,13 @@ class TakeOverHistory {
         else channel.fail(streamId, undefined);
       }
       if (isLast) {
-        return durable?.afterRecord(() => {
+        return durable?.afterCommit(() => {
           answer.isOver = true;
         });
       }
       answer.said.push(text);
       channel.chunk(streamId, this.#body(text));
-      durable?.afterRecord(() => {
+      durable?.afterCommit(() => {
         exchange.recorded = Math.max(exchange.recorded, length + 1);
       });
       this.#goOn(owner, streamId, exchange, answer);

@@ -6,7 +6,7 @@ import { createServerSession } from '../session/create-server.js';
 import * as durable from '../session/durable/client-module.js';
 import { fencedError } from '../session/durable/record.js';
 import { restoreDurableSession } from '../session/durable/restore.js';
-import type { Commit } from '../session/session-record.js';
+import type { Commit } from '../session/durable-session.js';
 import type { ServerSessionCore, SessionCore, SessionEvent, SessionOptions } from '../session/types.js';
 import type { Random } from './chaos/random.js';
 import { MOVE_OPTIONS } from './move-options.js';
@@ -176,7 +176,7 @@ export class TakeOverWorld {
     const tellsEarly =
       (this.#fault === 'an ACCEPT does not wait for its commit' && commit.accept !== undefined) ||
       (this.#fault === 'parts are told before they are on record' && hasParts(commit));
-    if (tellsEarly) owner.core.record?.handleRecorded(this.now);
+    if (tellsEarly) owner.core.record?.handleCommitted(this.now);
     this.#write(owner, commit, tellsEarly);
     return true;
   }
@@ -210,7 +210,7 @@ export class TakeOverWorld {
       owner.core.abort(fencedError(), this.now);
       if (isDialed) this.cut();
     } else if (!wasTold) {
-      owner.core.record?.handleRecorded(this.now);
+      owner.core.record?.handleCommitted(this.now);
     }
   }
 

@@ -209,7 +209,7 @@ export class RelayedMessages {
   /** What was sent to a session is in it, or will be when it is on record. */
   #settleWhenTaken({ record }: RelayTarget['core'], entry: Entry): void {
     if (record === undefined) this.#settle(entry);
-    else record.afterRecord(() => this.#settle(entry));
+    else record.afterCommit(() => this.#settle(entry));
   }
 
   /** The session has it, on record if it has one. */

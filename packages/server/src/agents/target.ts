@@ -22,7 +22,7 @@ export interface RelayTarget {
   /** Bodies for the session go unchanged to its node, which codes them if necessary. */
   readonly isRemote: boolean;
   /** How long it outlives its node because it is on record, in milliseconds; 0 if it is not. */
-  readonly recordMs: number;
+  readonly retentionMs: number;
   /** Another node has the session from its record, or will have it: its client says again what no other session has. */
   readonly isElsewhere?: boolean;
   /**
@@ -53,7 +53,7 @@ export interface RelayTarget {
 export interface RelayCore {
   readonly channel: RelayChannel;
   /** Of a session of this node that is on record. */
-  readonly record?: Pick<NonNullable<ServerSessionCore['record']>, 'afterRecord' | 'hear'> | undefined;
+  readonly record?: Pick<NonNullable<ServerSessionCore['record']>, 'afterCommit' | 'hear'> | undefined;
   /** Codecs that the client has not loaded yet. */
   readonly awaitedCodecs: ReadonlySet<LaterCodec>;
 }

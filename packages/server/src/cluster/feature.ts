@@ -4,13 +4,13 @@ import { NODE, type OwnHooks, type OwnHost, SESSIONS } from '../server/features/
 import type { SessionHost } from '../session/host.js';
 import { MovableMailbox } from '../session/movable-mailbox.js';
 import type { Refusal } from '../transport/http/site.js';
+import { DURABLE } from './durable-sessions.js';
 import { EngineSize } from './engine-size.js';
 import { nodeFigures } from './figures.js';
 import { RestoredSession } from './moves/restored-session.js';
 import { ClusterNode } from './node.js';
 import { observedEngine } from './observed-engine.js';
 import { type ClusterOptions, resolveClusterOptions } from './options.js';
-import { RECORDED } from './recorded.js';
 import { CLUSTER } from './service.js';
 
 /** How long sessions without a connection may take to go to other nodes after the deadline, in milliseconds. */
@@ -34,7 +34,7 @@ export const cluster = (options: ClusterOptions = {}): Feature => ({
       {
         server,
         get recorded() {
-          return host.use(RECORDED);
+          return host.use(DURABLE);
         },
         moving: {
           sessions: host.sessions,

@@ -11,6 +11,7 @@ import type { Transport } from '../transport/transport.js';
 import { createWebSocketAdapter } from '../transport/websocket/adapter.js';
 import type { WebSocketAdapterOptions } from '../transport/websocket/ws.js';
 import { type Dialing, dialingTo, nodeWebSocket } from './dialing.js';
+import type { DurableSessions } from './durable-sessions.js';
 import { dialLink } from './link/dial.js';
 import { Links } from './link/links.js';
 import { type KnownNode, Membership } from './membership.js';
@@ -19,7 +20,6 @@ import { Moves } from './moves/moves.js';
 import { isSafe, type ResolvedNodeOptions } from './options.js';
 import { PATHS, PeerPort, type PeerService } from './peer-port.js';
 import { SessionProxies } from './proxies/session-proxies.js';
-import type { RecordedSessions } from './recorded.js';
 import type { ClusterService } from './service.js';
 import { JOINING } from './service.js';
 import { ServicePlaces } from './service-places.js';
@@ -29,7 +29,7 @@ import { digestOf, isProven, type Purpose, proveAddress, Tickets } from './ticke
 export interface ClusterHost {
   readonly server: SessionHost;
   /** Sessions on record; `undefined` if none are. */
-  readonly recorded: RecordedSessions | undefined;
+  readonly recorded: DurableSessions | undefined;
   readonly moving: MovingHost;
 }
 
@@ -130,7 +130,7 @@ export class ClusterNode implements ClusterService {
   get engine(): Engine {
     return this.#options.engine;
   }
-  get recorded(): RecordedSessions | undefined {
+  get recorded(): DurableSessions | undefined {
     return this.#host.recorded;
   }
   isAlive(incarnation: string): boolean {

@@ -1,8 +1,8 @@
 import type { Logger } from '@parlance/protocol';
 import { loggable, systemClock } from '@parlance/protocol/internal';
 import type { EngineConnection } from '../engine/engine.js';
+import { dropFenced } from '../session/durable-rules.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
-import { dropFenced } from '../session/on-record.js';
 
 export interface RecordKeeperOptions {
   /** The owner. */
@@ -10,7 +10,7 @@ export interface RecordKeeperOptions {
   readonly sessions: ReadonlyMap<string, ServerEndpoint>;
   link(): EngineConnection;
   /** How long a record lasts without a word, in milliseconds. */
-  readonly recordMs: number;
+  readonly retentionMs: number;
   readonly logger: Logger;
 }
 
@@ -31,7 +31,7 @@ export class RecordKeeper {
   /** Called once in a while. */
   handleTick(): void {
     const now = systemClock.now();
-    if (now - this.#keptAt < this.#options.recordMs / 2) return;
+    if (now - this.#keptAt < this.#options.retentionMs / 2) return;
     this.#keptAt = now;
     void this.keepAll();
   }
@@ -44,7 +44,7 @@ export class RecordKeeper {
 
   /** Some at a time, so that neither the event loop nor the engine has all of them at once. Never rejects. */
   async keepAll(): Promise<void> {
-    const { sessions, recordMs, logger } = this.#options;
+    const { sessions, retentionMs, logger } = this.#options;
     const round = ++this.#round;
     const all = [...sessions.values()].filter(({ epoch, isDurable }) => epoch > 0 || isDurable);
     try {
@@ -58,13 +58,13 @@ export class RecordKeeper {
       const fields = { event: 'records.stalled', err: loggable(error) };
       logger.warn(fields, 'the records of sessions that have moved could not be kept');
       // Before they expire.
-      this.#keptAt = systemClock.now() - recordMs / 4;
+      this.#keptAt = systemClock.now() - retentionMs / 4;
     }
   }
 
   async #keep(epochs: ReadonlyMap<string, number>): Promise<void> {
-    const { incarnation, sessions, recordMs, logger } = this.#options;
-    const lost = await this.#options.link().keepSessions(incarnation, epochs, recordMs);
+    const { incarnation, sessions, retentionMs, logger } = this.#options;
+    const lost = await this.#options.link().keepSessions(incarnation, epochs, retentionMs);
     for (const sessionId of lost) {
       const session = sessions.get(sessionId);
       if (session?.isDurable) {

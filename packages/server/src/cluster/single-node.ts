@@ -2,7 +2,7 @@ import { newIncarnation, systemClock } from '@parlance/protocol/internal';
 import type { Engine, EngineConnection } from '../engine/engine.js';
 import type { Feature, Figure } from '../server/features/feature.js';
 import { NODE, type OwnHooks, type OwnHost, type ThisNode } from '../server/features/own-feature.js';
-import { recordMsOf } from '../session/on-record.js';
+import { retentionMsOf } from '../session/durable-rules.js';
 import { EngineSize } from './engine-size.js';
 import { Membership } from './membership.js';
 import { observedEngine } from './observed-engine.js';
@@ -44,8 +44,8 @@ class SingleNode implements ThisNode {
     this.#link = link;
     this.#size = new EngineSize(engine);
     this.figures = this.#size.figures;
-    const recordMs = recordMsOf(timers);
-    this.#records = new RecordKeeper({ incarnation, sessions, link: () => link, recordMs, logger });
+    const retentionMs = retentionMsOf(timers);
+    this.#records = new RecordKeeper({ incarnation, sessions, link: () => link, retentionMs, logger });
     this.#membership = new Membership({
       ...{ engine, incarnation, clock: systemClock, now: Date.now, logger },
       // Nothing is sent to it, so nothing has to prove who it is.

@@ -1,5 +1,5 @@
 import type { EngineConnection } from '../engine/engine.js';
-import type { RequestOnRecord } from '../engine/logs/reply.js';
+import type { DurableRequest } from '../engine/logs/reply.js';
 import type { Seal } from '../engine/seal/keys.js';
 import { RecordSeal } from '../engine/seal/record-seal.js';
 import { goesOn } from './fields.js';
@@ -13,7 +13,7 @@ import { goesOn } from './fields.js';
 export async function isAwaited(
   link: Pick<EngineConnection, 'readSession'>,
   seal: Seal | undefined,
-  { session, stream }: RequestOnRecord,
+  { session, stream }: DurableRequest,
   id: string,
 ): Promise<boolean> {
   const names = [`s${stream}`, `x${stream}`];

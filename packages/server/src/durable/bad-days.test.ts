@@ -79,7 +79,7 @@ function record(link: EngineConnection, rest: Partial<CommitRecorderOptions> = {
   const recorder = new CommitRecorder({
     ...{ sessionId: ID, principal: 'ada', owner: 'aaaaaa', epoch: 0, ttlMs: TTL_MS, stallMs: 300 },
     ...{ link, durable, clock: systemClock, logger },
-    onRecorded: () => {},
+    onCommitted: () => {},
     onRefused: (why) => void events.push(why),
     ...rest,
   });

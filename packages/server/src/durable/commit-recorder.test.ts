@@ -24,7 +24,7 @@ function setUp(rest: Partial<CommitRecorderOptions> = {}) {
         return new Promise((resolve, reject) => void waiting.push({ resolve, reject }));
       },
     },
-    onRecorded: () => void events.push('recorded'),
+    onCommitted: () => void events.push('recorded'),
     onRefused: (why) => void events.push(why),
     ...rest,
   });

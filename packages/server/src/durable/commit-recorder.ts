@@ -29,7 +29,7 @@ export interface CommitRecorderOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   /** A commit is on record: there may be something to transmit. */
-  onRecorded(): void;
+  onCommitted(): void;
   /** Nothing is written any more: another node has the session, or the engine has forgotten it. */
   onRefused(why: CommitRefusal): void;
   /** Bytes that the record may have. @default no bound */
@@ -123,9 +123,9 @@ export class CommitRecorder {
 
   /** What was written is told. */
   #goOn(): void {
-    const { durable, clock, onRecorded } = this.#options;
-    durable.handleRecorded(clock.now());
-    onRecorded();
+    const { durable, clock, onCommitted } = this.#options;
+    durable.handleCommitted(clock.now());
+    onCommitted();
   }
 
   /** Never rejects. */

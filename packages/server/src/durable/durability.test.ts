@@ -25,7 +25,7 @@ function setUp() {
       calls.push(`commit ${number}: ${state === undefined ? 'no' : 'a'} state, ${bodies.length} messages`);
       handled = Math.max(handled, number);
     },
-    afterRecord: (then) => void waiting.push(then),
+    afterCommit: (then) => void waiting.push(then),
   };
   const recorder = { close: () => void calls.push('closed') } as unknown as CommitRecorder;
   /** Resolves when the bodies are coded. */

@@ -7,7 +7,7 @@ import {
   encodeSnapshot,
   type Outbound,
 } from '@parlance/protocol/internal';
-import type { OnRecord } from '../session/record.js';
+import type { DurableState } from '../session/durable-state.js';
 import type { CommitRecorder } from './commit-recorder.js';
 
 /** The session that is on record. */
@@ -24,7 +24,7 @@ interface Waiting {
 }
 
 /** Where a durable session stands: which messages its application has handled, and who waits for its record. */
-export class Durability implements OnRecord {
+export class Durability implements DurableState {
   readonly #host: DurabilityHost;
   readonly #durable: DurableSession;
   readonly #recorder: CommitRecorder;
@@ -151,7 +151,7 @@ export class Durability implements OnRecord {
     return new Promise((resolve, reject) => {
       const waiting = { reject };
       this.#waiting.add(waiting);
-      this.#durable.afterRecord(() => {
+      this.#durable.afterCommit(() => {
         this.#waiting.delete(waiting);
         resolve();
       });

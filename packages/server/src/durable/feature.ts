@@ -1,8 +1,8 @@
 import { CloseCode, Extension, type HelloPayload, type Logger, ResumeRefusal } from '@parlance/protocol';
 import { loggable, systemClock } from '@parlance/protocol/internal';
-import { RECORDED, type RecordedSessions } from '../cluster/recorded.js';
+import { DURABLE, type DurableSessions } from '../cluster/durable-sessions.js';
 import type { EngineConnection } from '../engine/engine.js';
-import type { RequestOnRecord } from '../engine/logs/reply.js';
+import type { DurableRequest } from '../engine/logs/reply.js';
 import type { Seal } from '../engine/seal/keys.js';
 import type { DrainHooks, Feature, Figure } from '../server/features/feature.js';
 import {
@@ -15,9 +15,9 @@ import {
 import type { CheckedIdentity } from '../session/admission/admission.js';
 import type { LookupQuery, LookupResult } from '../session/admission/lookup.js';
 import type { Origin } from '../session/admission/renewal.js';
+import { NO_NODE } from '../session/durable-rules.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 import type { SessionHost } from '../session/host.js';
-import { NO_NODE } from '../session/on-record.js';
 import type { Refusal } from '../transport/http/site.js';
 import { isAwaited } from './awaited.js';
 import { durableFigures } from './figures.js';
@@ -38,19 +38,19 @@ import { TakeOvers } from './take-over.js';
  */
 export const durable = (policy: DurablePolicy = true, options: DurabilityOptions = {}): Feature => ({
   name: 'durable',
-  provides: [RECORDED],
+  provides: [DURABLE],
   after: ['metrics', NODE],
   install(host: OwnHost): OwnHooks {
     const node = host.use(NODE) as ThisNode;
     const durability = resolveDurability(policy, options, node.engine);
     if (durability === undefined) return {};
     const part = new DurableFeature(host, durability, node);
-    host.provide(RECORDED, part);
+    host.provide(DURABLE, part);
     return part;
   },
 });
 
-class DurableFeature implements OwnHooks, RecordedSessions {
+class DurableFeature implements OwnHooks, DurableSessions {
   readonly #logger: Logger;
   readonly #durability: ResolvedDurability;
   readonly #records: Records;
@@ -176,11 +176,11 @@ class DurableFeature implements OwnHooks, RecordedSessions {
     return this.#records.start();
   }
 
-  takeOver(wanted: LookupQuery & { readonly gone: string }): ReturnType<RecordedSessions['takeOver']> {
+  takeOver(wanted: LookupQuery & { readonly gone: string }): ReturnType<DurableSessions['takeOver']> {
     return this.#takeOvers.takeOver(wanted);
   }
 
-  isAwaited(source: RequestOnRecord, id: string): Promise<boolean> {
+  isAwaited(source: DurableRequest, id: string): Promise<boolean> {
     return isAwaited(this.#link, this.#seal, source, id);
   }
 

@@ -13,8 +13,8 @@ import { sqlite } from '../engine/sqlite.js';
 import { postgresMissing, startPostgres } from '../engine/testing/postgres-server.js';
 import { redisMissing, startRedis } from '../engine/testing/redis-server.js';
 import { cluster, durable } from '../index.js';
+import { retentionMsOf } from '../session/durable-rules.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
-import { recordMsOf } from '../session/on-record.js';
 import { Capacity } from './capacity.js';
 
 /** Commands or statements that an engine gets while all its sessions are idle. */
@@ -137,17 +137,17 @@ async function byNodes({ create, nodes: size, count }: Watched): Promise<number>
 /** Each second, to keep the records and the bytes of all sessions. */
 async function bySessions({ create, count }: Watched): Promise<number> {
   const link = create().connect();
-  const recordMs = recordMsOf(DEFAULT_TIMERS);
+  const retentionMs = retentionMsOf(DEFAULT_TIMERS);
   const renewals: Promise<boolean>[] = [];
   const newSession = (id: string): ServerEndpoint => {
-    const limits = { maxSessionBytes: 1e6, maxPrincipalBytes: 1e6, ttlMs: recordMs };
+    const limits = { maxSessionBytes: 1e6, maxPrincipalBytes: 1e6, ttlMs: retentionMs };
     const capacity = new Capacity({ link, sessionId: id, account: `principal of ${id}`, ...limits });
     const record = { tidy: () => void renewals.push(capacity.grow(Math.max(1, capacity.bytes))) };
     return { id, epoch: 0, isDurable: true, record } as unknown as ServerEndpoint;
   };
   const ids = Array.from({ length: SESSIONS }, (_, i) => `sess_${i}`);
   const sessions = new Map(ids.map((id) => [id, newSession(id)]));
-  const keeper = new RecordKeeper({ incarnation: 'aaaaaa', sessions, link: () => link, recordMs, logger });
+  const keeper = new RecordKeeper({ incarnation: 'aaaaaa', sessions, link: () => link, retentionMs, logger });
   const keep = async () => {
     await keeper.keepAll();
     expect(renewals).toHaveLength(SESSIONS);
@@ -159,7 +159,7 @@ async function bySessions({ create, count }: Watched): Promise<number> {
   const each = (await count()) - before;
   expect(await link.findSession('sess_9999')).toEqual({ owner: 'aaaaaa', epoch: 0 });
   await link.close();
-  return each / (recordMs / 2 / 1_000);
+  return each / (retentionMs / 2 / 1_000);
 }
 
 describe.concurrent(`${SESSIONS} idle durable sessions`, () => {

@@ -2,9 +2,9 @@ import type { Logger, ProtocolError, Timers } from '@parlance/protocol';
 import { type Clock, fencedError, guard, loggable } from '@parlance/protocol/internal';
 import { persist, repeat } from '../base/repeat.js';
 import type { EngineConnection } from '../engine/engine.js';
+import { NO_NODE, retentionMsOf, SERVICE_RESTART } from '../session/durable-rules.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 import type { LeavingHooks } from '../session/hooks.js';
-import { NO_NODE, recordMsOf, SERVICE_RESTART } from '../session/on-record.js';
 
 export interface LeavingOptions {
   /** This node. */
@@ -131,7 +131,7 @@ export class Leaving {
   async #say({ id, epoch }: ServerEndpoint): Promise<boolean> {
     const { link, incarnation: from, timers, clock, logger } = this.#options;
     const end = clock.now() + SAY_MS;
-    const write = () => link.moveSession(id, { from, epoch, to: NO_NODE, ttlMs: recordMsOf(timers) });
+    const write = () => link.moveSession(id, { from, epoch, to: NO_NODE, ttlMs: retentionMsOf(timers) });
     try {
       await persist(
         write,

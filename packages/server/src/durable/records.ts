@@ -10,9 +10,9 @@ import { keyOf } from '../base/keys.js';
 import type { EngineConnection, SessionReading } from '../engine/engine.js';
 import type { Seal } from '../engine/seal/keys.js';
 import { RecordSeal } from '../engine/seal/record-seal.js';
+import { dropFenced, retentionMsOf, SERVICE_RESTART } from '../session/durable-rules.js';
+import { stateOf } from '../session/durable-state.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
-import { dropFenced, recordMsOf, SERVICE_RESTART } from '../session/on-record.js';
-import { stateOf } from '../session/record.js';
 import { Capacity } from './capacity.js';
 import { checkDurability } from './check-durability.js';
 import { CommitRecorder, type CommitRecorderOptions, type CommitRefusal } from './commit-recorder.js';
@@ -137,7 +137,7 @@ export class Records {
     this.#since.set(session, clock.now());
     // Without `authenticate`, the principal is that of one connection.
     const counted = isAnonymous ? undefined : principal;
-    const ttlMs = recordMsOf(timers);
+    const ttlMs = retentionMsOf(timers);
     const capacity = new Capacity({
       ...{ link, sessionId, ttlMs, maxPrincipalBytes, account: counted && this.#accountOf(counted) },
       maxSessionBytes: 2 * maxSessionBytes + CAPACITY_MARGIN,
@@ -145,7 +145,7 @@ export class Records {
     const recorder = new CommitRecorder({
       ...{ ...before, sessionId, owner, epoch, seal, durable, link, clock, logger, capacity, ttlMs },
       ...{ isReplicated, stallMs, degrades, principal: counted },
-      onRecorded: () => session.pump(),
+      onCommitted: () => session.pump(),
       onRefused: (why) => this.#handleRefused(session, why),
     });
     session.record = new Durability(session, durable, recorder, () => {

@@ -22,9 +22,9 @@ import type { CheckedIdentity } from '../session/admission/admission.js';
 import { countedPrincipal } from '../session/admission/authentication.js';
 import type { Origin } from '../session/admission/renewal.js';
 import { type AdoptedSession, SessionDriver } from '../session/driver.js';
+import { dropFenced, retentionMsOf } from '../session/durable-rules.js';
+import { dataTextOf } from '../session/durable-state.js';
 import type { SessionHost } from '../session/host.js';
-import { dropFenced, recordMsOf } from '../session/on-record.js';
-import { dataTextOf } from '../session/record.js';
 import { clientInfo } from '../session/served-session.js';
 import { addressKey } from '../transport/http/addresses.js';
 import type { Refusal } from '../transport/http/site.js';
@@ -115,7 +115,7 @@ export class TakeOvers {
     if (full !== undefined) return full;
     let isHere = false;
     try {
-      const ttlMs = recordMsOf(host.options.timers);
+      const ttlMs = retentionMsOf(host.options.timers);
       const move = { from: gone, epoch: reading.epoch, to: incarnation, ttlMs };
       const claimed = await link.claimSession(sessionId, move);
       if (claimed === undefined) return 'busy';

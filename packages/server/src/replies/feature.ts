@@ -9,7 +9,7 @@ import {
   systemClock,
   ValueList,
 } from '@parlance/protocol/internal';
-import { RECORDED } from '../cluster/recorded.js';
+import { DURABLE } from '../cluster/durable-sessions.js';
 import { sealedReplies } from '../engine/logs/sealed.js';
 import type { Feature, Figure } from '../server/features/feature.js';
 import { one } from '../server/features/figures.js';
@@ -29,7 +29,7 @@ import { Replies, type RepliesNode } from './replies.js';
 /** Replies that outlive the session that has asked for them. On by default. */
 export const keptReplies = (given: RepliesOptions = {}): Feature => ({
   name: 'replies',
-  after: ['metrics', 'tracing', 'scan', NODE, RECORDED],
+  after: ['metrics', 'tracing', 'scan', NODE, DURABLE],
   install(host: OwnHost): OwnHooks {
     const options = resolveRepliesOptions(given);
     const follows = host.slot((session) => new Follows(session));
@@ -49,7 +49,7 @@ export const keptReplies = (given: RepliesOptions = {}): Feature => ({
 function nodeOf(host: OwnHost): RepliesNode {
   const { seal, timers } = host.options;
   const node = host.use(NODE) as ThisNode;
-  const recorded = host.use(RECORDED);
+  const recorded = host.use(DURABLE);
   const engine = node.engine?.connectLogs?.();
   if (node.engine !== undefined && engine === undefined)
     throw new ProtocolError(

@@ -8,7 +8,7 @@ import type {
   ReplyLogs,
   WrittenBy,
 } from '../engine/logs/logs.js';
-import type { RequestOnRecord } from '../engine/logs/reply.js';
+import type { DurableRequest } from '../engine/logs/reply.js';
 import { isChanged } from './is-changed.js';
 
 export interface OrphansOptions {
@@ -27,7 +27,7 @@ export interface OrphansOptions {
    * @default it is not
    * @throws {ProtocolError} if this is unknown.
    */
-  readonly isAwaited?: ((source: RequestOnRecord, id: string) => Promise<boolean>) | undefined;
+  readonly isAwaited?: ((source: DurableRequest, id: string) => Promise<boolean>) | undefined;
 }
 
 /** A reply that its writer has not touched for so long is not written any more. */
@@ -104,7 +104,7 @@ export class Orphans {
     return !(await this.#options.isAlive(node).catch(() => true));
   }
 
-  async #isAwaited(id: string, source: RequestOnRecord | undefined): Promise<boolean> {
+  async #isAwaited(id: string, source: DurableRequest | undefined): Promise<boolean> {
     if (source === undefined) return false;
     // If it is unknown, it is asked again.
     return (await this.#options.isAwaited?.(source, id).catch(() => true)) === true;

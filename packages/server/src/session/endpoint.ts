@@ -25,9 +25,9 @@ import {
 } from '@parlance/protocol/internal';
 import { memoryKeys } from '../transport/http/addresses.js';
 import { longestMessage } from '../transport/unfinished-message.js';
+import { assertDurable, type DurableState, stateOf } from './durable-state.js';
 import { MovingEndpoint } from './moving-endpoint.js';
 import type { SessionObserver } from './observer.js';
-import { assertOnRecord, type OnRecord, stateOf } from './record.js';
 import {
   type ClientInfo,
   type CommitOptions,
@@ -96,7 +96,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   /** Another node has the session from its record, or will have it: it ends here, and goes on there. */
   isElsewhere = false;
   /** Of a session that is on record. */
-  record: OnRecord | undefined;
+  record: DurableState | undefined;
   /** What features keep of the session; see `Slot`. */
   slots: unknown[] | undefined;
   /** Created when the client has first left messages unread. */
@@ -299,12 +299,12 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   }
 
   /** How long it outlives its node, in milliseconds. */
-  get recordMs(): number {
+  get retentionMs(): number {
     return this.record?.lastsMs ?? 0;
   }
 
   commit(options: CommitOptions): Promise<void> {
-    const record = assertOnRecord(this.record, 'commit');
+    const record = assertDurable(this.record, 'commit');
     assertOptions(options, { state: 'any', send: 'list' }, 'commit');
     const { state, send = [] } = options;
     const text = encodeData(state);
@@ -314,7 +314,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   }
 
   handledUpTo(number: number): void {
-    assertOnRecord(this.record, 'handledUpTo').handledUpTo(number);
+    assertDurable(this.record, 'handledUpTo').handledUpTo(number);
   }
 
   override handleTaken(charge: number, message?: Message): void {

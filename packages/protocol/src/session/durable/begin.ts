@@ -1,6 +1,6 @@
 import { get } from '../../base/fields.js';
 import { ValueList } from '../../base/value-list.js';
-import type { SessionBegin } from '../session-record.js';
+import type { SessionBegin } from '../durable-session.js';
 import {
   agreedFields,
   agreedOf,

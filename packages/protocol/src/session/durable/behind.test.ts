@@ -76,7 +76,7 @@ describe('a client that has heard of more than is on record', () => {
     const server = pair.takeOver({ said: 1, messages: [] });
     server.resume(first.resume as Offer, 0);
     server.record?.pollCommit();
-    server.record?.handleRecorded(0);
+    server.record?.handleCommitted(0);
     while (server.pollTransmit() !== undefined);
     server.handleDisconnected(1006, '', 0);
     pair.heard.length = 0;
@@ -101,7 +101,7 @@ describe('a client that has heard of more than is on record', () => {
     server.resume(pair.kill().resume as Offer, 0);
     const commit = server.record?.pollCommit();
     expect(commit).toMatchObject({ isBehind: true, handled: 1 });
-    server.record?.handleRecorded(0);
+    server.record?.handleCommitted(0);
     const accept = server.pollTransmit() as Uint8Array;
     if (!isLost) pair.client.handleMessage(accept.slice(), 0);
     // What this process has put on record lacks nothing of which the client has heard.
@@ -124,7 +124,7 @@ describe('a client that has heard of more than is on record', () => {
     const server = pair.takeOver({ handled: 0 });
     server.resume(hello.resume as Offer, 0);
     server.record?.pollCommit();
-    server.record?.handleRecorded(0);
+    server.record?.handleCommitted(0);
     const accept = Buffer.from(server.pollTransmit() as Uint8Array);
     const later = 'records_later';
     expect(later).toHaveLength(RECORD_BEHIND.length);

@@ -10,14 +10,14 @@ import { Link, type LinkEvent } from '../../link/link.js';
 import { linkOptionsOf } from '../channel.js';
 import type { ChannelOptions } from '../channel-options.js';
 import type { ChannelHost } from '../closed-channel.js';
+import type { DurableSession } from '../durable-session.js';
 import { Rebuilding } from '../rebuilding.js';
-import type { SessionRecord } from '../session-record.js';
 import { type DurableRecord, decodeRecordedBody } from './record.js';
 import { COMPLETE, RecordingChannel } from './recording-channel.js';
 import { continuationOf, type DurableStream, newStream } from './streams.js';
 
 /** Server: the channel of a session that is on record, and that another process may go on with. */
-export class DurableChannel extends RecordingChannel implements SessionRecord {
+export class DurableChannel extends RecordingChannel implements DurableSession {
   /** What parts of the server keep, by their names. */
   #saved: Map<string, Uint8Array> | undefined;
   /** Former pages have written the messages of the client up to this one. */

@@ -39,7 +39,7 @@ export class ClientMessages {
   }
 
   /** The record says that it is handled, so the client need not keep it. */
-  isOnRecord(number: number): boolean {
+  isDurable(number: number): boolean {
     return number <= this.#recorded && !this.#open.has(number);
   }
 

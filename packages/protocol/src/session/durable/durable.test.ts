@@ -30,12 +30,12 @@ describe('a durable session', () => {
   it('keeps what arrives while its client loads the code for it', () => {
     const pair = new Pair().run();
     pair.server.record?.pollCommit();
-    pair.server.record?.handleRecorded(0);
+    pair.server.record?.handleCommitted(0);
     pair.client.handleMessage(pair.server.pollTransmit() as Uint8Array, 0);
     pair.client.holdFrames();
     pair.server.channel.send(body('at once'));
     pair.server.record?.pollCommit();
-    pair.server.record?.handleRecorded(0);
+    pair.server.record?.handleCommitted(0);
     for (let frame = pair.server.pollTransmit(); frame !== undefined; frame = pair.server.pollTransmit())
       pair.client.handleMessage(frame, 0);
     pair.client.openChannel(durable);
@@ -113,10 +113,10 @@ describe('a durable session', () => {
     server.record?.pollCommit();
     server.channel.send(body('three'));
     expect(wakes).toBe(1);
-    server.record?.handleRecorded(0);
+    server.record?.handleCommitted(0);
     expect(wakes).toBe(2);
     server.record?.pollCommit();
-    server.record?.handleRecorded(0);
+    server.record?.handleCommitted(0);
     expect(wakes).toBe(2);
     server.channel.send(body('four'));
     server.record?.whenDue(() => wakes++);
@@ -127,15 +127,15 @@ describe('a durable session', () => {
     const pair = new Pair().run().record();
     const said: string[] = [];
     pair.server.channel.send(body('one'));
-    pair.server.record?.afterRecord(() => said.push('one'));
+    pair.server.record?.afterCommit(() => said.push('one'));
     pair.server.record?.pollCommit();
     pair.server.channel.send(body('two'));
-    pair.server.record?.afterRecord(() => said.push('two'));
+    pair.server.record?.afterCommit(() => said.push('two'));
     expect([pair.server.channel.hasUntold, pair.server.record?.pollCommit()]).toEqual([true, undefined]);
-    pair.server.record?.handleRecorded(0);
+    pair.server.record?.handleCommitted(0);
     expect(said).toEqual(['one']);
     pair.record();
-    pair.server.record?.afterRecord(() => said.push('three'));
+    pair.server.record?.afterCommit(() => said.push('three'));
     expect(said).toEqual(['one', 'two', 'three']);
   });
 
@@ -414,7 +414,7 @@ describe('another process', () => {
     const { pair, hello } = killed();
     pair.takeOver().resume(hello.resume as NonNullable<HelloPayload['resume']>, 0);
     pair.server.record?.pollCommit();
-    pair.server.record?.handleRecorded(0);
+    pair.server.record?.handleCommitted(0);
     // The client has its ACCEPT, and this process dies before it reads what the client writes again.
     pair.client.handleMessage(pair.server.pollTransmit() as Uint8Array, 0);
     expect(pair.kill().resume?.have).toMatchObject({ sent: 0, written: 1 });
@@ -428,7 +428,7 @@ describe('another process', () => {
     pair.record();
     pair.server.channel.end(1);
     pair.server.record?.pollCommit();
-    pair.server.record?.handleRecorded(0);
+    pair.server.record?.handleCommitted(0);
     while (pair.server.pollTransmit() !== undefined);
     // The end is lost, and the acknowledgement of the part is not.
     pair.later(1_000);

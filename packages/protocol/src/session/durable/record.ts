@@ -3,8 +3,8 @@ import { get } from '../../base/fields.js';
 import { decodeMap, encodeMap } from '../../control/maps.js';
 import { type BodyBounds, bodyValues, readBody } from '../../link/body-snapshot.js';
 import type { OutgoingBody } from '../../link/frame.js';
+import type { NumberedBody } from '../durable-session.js';
 import type { AcceptedResume } from '../resume-token.js';
-import type { NumberedBody } from '../session-record.js';
 
 /** What is on record of a session. */
 export interface DurableRecord {

@@ -1,5 +1,5 @@
+import type { Commit, NumberedBody } from '../durable-session.js';
 import type { AcceptedResume } from '../resume-token.js';
-import type { Commit, NumberedBody } from '../session-record.js';
 
 /** Shared by all commits that have none of a kind: most have a part of one reply, and nothing else. */
 const NO_NUMBERS: readonly number[] = [];
@@ -106,7 +106,7 @@ export class Recorder {
   }
 
   /** The commit that {@link poll} returned is on record. Returns what has waited for it, in order. */
-  handleRecorded(): readonly (() => void)[] {
+  handleCommitted(): readonly (() => void)[] {
     const waiting = this.#present?.waiting ?? [];
     this.#present = undefined;
     this.#wakeIfDue();

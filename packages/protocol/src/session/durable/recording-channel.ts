@@ -6,9 +6,9 @@ import { KeptMessages } from '../../link/kept-messages.js';
 import type { LinkEvent } from '../../link/link.js';
 import type { ChannelOptions } from '../channel-options.js';
 import { assertOpen, type ChannelHost } from '../closed-channel.js';
+import type { Commit, SessionBegin } from '../durable-session.js';
 import type { AcceptedResume } from '../resume-token.js';
 import { ServerChannel } from '../server-channel.js';
-import type { Commit, SessionBegin } from '../session-record.js';
 import { encodeBegin } from './begin.js';
 import { ClientMessages } from './client-messages.js';
 import { encodeRecordedBody } from './record.js';
@@ -70,7 +70,7 @@ export class RecordingChannel extends ServerChannel {
   }
 
   /** Counted frames that may be acknowledged. */
-  get framesOnRecord(): number {
+  get durableFrames(): number {
     return this.unacknowledged.acknowledgeable(this.framesReceived);
   }
 
@@ -90,7 +90,7 @@ export class RecordingChannel extends ServerChannel {
   }
 
   override resume(received: number): void {
-    this.skip = this.framesReceived - this.framesOnRecord;
+    this.skip = this.framesReceived - this.durableFrames;
     super.resume(received);
   }
 
@@ -104,8 +104,8 @@ export class RecordingChannel extends ServerChannel {
     return this.recorder.poll(takesAll);
   }
 
-  handleRecorded(now: number): void {
-    for (const then of this.recorder.handleRecorded()) then();
+  handleCommitted(now: number): void {
+    for (const then of this.recorder.handleCommitted()) then();
     this.#acknowledgeRecorded(now);
   }
 
@@ -174,7 +174,7 @@ export class RecordingChannel extends ServerChannel {
     this.recorder.kept(streamId, id, stream.parts);
   }
 
-  afterRecord(then: () => void): void {
+  afterCommit(then: () => void): void {
     this.recorder.after(then);
   }
 
@@ -363,7 +363,7 @@ export class RecordingChannel extends ServerChannel {
     const attempt = ++stream.attempt;
     this.recorder.start(streamId, attempt, stream.parts);
     this.recorder.after(() => {
-      frame.isRecorded = true;
+      frame.isDurable = true;
       const isWanted = this.starting.get(streamId) === true;
       this.starting.delete(streamId);
       if (!isWanted) return this.end(streamId);
@@ -373,8 +373,8 @@ export class RecordingChannel extends ServerChannel {
   }
 
   #acknowledgeRecorded(now: number): void {
-    this.unacknowledged.release((number) => this.messages.isOnRecord(number));
-    if (!this.session.hasEnded) this.link.acknowledgement.raise(this.framesOnRecord, now);
+    this.unacknowledged.release((number) => this.messages.isDurable(number));
+    if (!this.session.hasEnded) this.link.acknowledgement.raise(this.durableFrames, now);
   }
 
   /** The client has acknowledged frames: what they carried need not stay on record. */

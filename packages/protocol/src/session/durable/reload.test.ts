@@ -226,7 +226,7 @@ describe('a page that is loaded again', () => {
     const [{ ticket }, client] = [pair.client, pair.client];
     pair.server.channel.send(body('on its way'));
     pair.server.record?.pollCommit();
-    pair.server.record?.handleRecorded(0);
+    pair.server.record?.handleCommitted(0);
     // Its ACCEPT, and what follows, are lost.
     const hello = pair.reload(ticket);
     pair.server.handleDisconnected(1006, '', 0);

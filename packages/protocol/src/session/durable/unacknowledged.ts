@@ -5,7 +5,7 @@ export interface UnacknowledgedFrame {
   readonly frame: number;
   /** The number of the one-way message; `undefined` for a request. */
   readonly message: number | undefined;
-  isRecorded: boolean;
+  isDurable: boolean;
 }
 
 /** The frames that wait to be acknowledged, in order. */
@@ -14,7 +14,7 @@ export class Unacknowledged {
 
   /** @param frame the count of the frame. */
   add(frame: number, message: number | undefined): UnacknowledgedFrame {
-    const added = { frame, message, isRecorded: false };
+    const added = { frame, message, isDurable: false };
     this.#frames.push(added);
     return added;
   }
@@ -29,11 +29,11 @@ export class Unacknowledged {
     return first === undefined ? received : first.frame - 1;
   }
 
-  /** @param isOnRecord whether a message is on record as handled. */
-  release(isOnRecord: (message: number) => boolean): void {
+  /** @param isDurable whether a message is on record as handled. */
+  release(isDurable: (message: number) => boolean): void {
     for (let { first } = this.#frames; first !== undefined; first = this.#frames.first) {
       const { message } = first;
-      if (message === undefined ? !first.isRecorded : !isOnRecord(message)) return;
+      if (message === undefined ? !first.isDurable : !isDurable(message)) return;
       this.#frames.shift();
     }
   }

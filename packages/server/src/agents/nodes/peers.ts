@@ -91,8 +91,8 @@ export class RelayPeers {
    */
   handleAway({ session, former }: Agent): RemoteTarget {
     for (const outgoing of this.#outgoing.values()) outgoing.handleEnded(session);
-    const { id: sessionId, principal = '', agentId = '', negotiated, recordMs } = session;
-    const agent = { sessionId, principal, agentId, negotiated, recordMs };
+    const { id: sessionId, principal = '', agentId = '', negotiated, retentionMs } = session;
+    const agent = { sessionId, principal, agentId, negotiated, retentionMs };
     // What has not been written since it came here waits there.
     const target = former instanceof RemoteTarget ? former : this.holdFor(agent);
     target.onSettled = undefined;
@@ -238,7 +238,7 @@ export class RelayPeers {
     // Only this node knows what a session says that is here, unless it is about to be elsewhere. One on record may be
     // elsewhere already, and any node may claim it.
     const here = this.#find(sessionId);
-    if (here?.isHeld === false && here.session.recordMs === 0) return false;
+    if (here?.isHeld === false && here.session.retentionMs === 0) return false;
     const known = this.#options.directory.find(principal, { principal, id: agentId });
     const isUnknown = known === undefined && incarnationOf(sessionId) !== this.#options.incarnation;
     return isUnknown ? undefined : known?.session.id === sessionId;

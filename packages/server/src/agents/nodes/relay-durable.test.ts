@@ -80,7 +80,7 @@ describe('messages between durable agents', { timeout: 600_000 }, () => {
         ) {
           return {
             ...this.plainCore,
-            record: { ...this.durable, afterRecord: (then: () => void) => then() },
+            record: { ...this.durable, afterCommit: (then: () => void) => then() },
           };
         }),
     ],

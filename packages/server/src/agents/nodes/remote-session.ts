@@ -11,7 +11,7 @@ export interface RemoteAgent {
   readonly agentId: string;
   readonly negotiated: Pick<Negotiated, 'algorithms' | 'encoding'>;
   /** As of {@link RelayTarget}. @default 0 */
-  readonly recordMs?: number | undefined;
+  readonly retentionMs?: number | undefined;
 }
 
 export interface RemoteHost {
@@ -45,16 +45,16 @@ export abstract class RemoteSession implements RelayTarget {
   readonly id: string;
   readonly principal: string;
   readonly agentId: string;
-  readonly recordMs: number;
+  readonly retentionMs: number;
   readonly negotiated: RemoteAgent['negotiated'];
   readonly core: RelayTarget['core'];
   readonly #host: RemoteHost;
   #coder: BodyCoder | undefined;
   #intake: Intake | undefined;
 
-  constructor({ sessionId, principal, agentId, negotiated, recordMs = 0 }: RemoteAgent, host: RemoteHost) {
+  constructor({ sessionId, principal, agentId, negotiated, retentionMs = 0 }: RemoteAgent, host: RemoteHost) {
     this.id = sessionId;
-    this.recordMs = recordMs;
+    this.retentionMs = retentionMs;
     this.principal = principal;
     this.agentId = agentId;
     this.negotiated = negotiated;

@@ -172,7 +172,7 @@ export class RemoteTarget extends RemoteSession {
   reroute(route: Route): void {
     this.#next = route;
     // Its former node puts nothing on record any more, so it need not be waited for.
-    if (this.recordMs > 0 && this.#leg !== undefined) {
+    if (this.retentionMs > 0 && this.#leg !== undefined) {
       this.#leg.wire.leave(this.#leg.number);
       this.#sendAgain(true);
     }

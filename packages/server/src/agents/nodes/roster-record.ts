@@ -39,7 +39,7 @@ export function recordOf({ party, session, stated, isSuspended }: Agent): string
   const { algorithms, encoding } = session.negotiated;
   const { agents, avp } = stated ?? {};
   const { principal, id } = party;
-  const recordMs = session.recordMs || undefined;
+  const retentionMs = session.retentionMs || undefined;
   return JSON.stringify({
     principal,
     id,
@@ -48,7 +48,7 @@ export function recordOf({ party, session, stated, isSuspended }: Agent): string
     encoding,
     agents,
     avp,
-    recordMs,
+    recordMs: retentionMs,
   });
 }
 
@@ -73,7 +73,7 @@ export function readRecord(key: string, sessionId: string, { record }: TableEntr
     const lasts = get(fields, 'recordMs');
     const negotiated = readAgreement(get(fields, 'algorithms'), get(fields, 'encoding'));
     return {
-      agent: { sessionId, principal, agentId: id, negotiated, recordMs: isCount(lasts) ? lasts : 0 },
+      agent: { sessionId, principal, agentId: id, negotiated, retentionMs: isCount(lasts) ? lasts : 0 },
       description: readAgent(stated, limits),
       isSuspended: get(fields, 'suspended') === true,
     };

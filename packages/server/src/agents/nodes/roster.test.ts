@@ -12,7 +12,7 @@ import { Roster } from './roster.js';
 class FakeSession {
   state = 'established';
   isRemote = false;
-  recordMs = 0;
+  retentionMs = 0;
   ended: string | undefined;
   readonly negotiated = { algorithms: ['NONE'], encoding: null, extensions: { agents: '{}' } };
   readonly listeners = { add: () => {} };
@@ -79,9 +79,9 @@ async function join(
     roster,
     link,
     holderOf: (agentId: string) => directory.find('acme', agentId)?.session.id,
-    agent(agentId: string, recordMs = 0) {
+    agent(agentId: string, retentionMs = 0) {
       const id = `sess_${incarnation}${String(sessions++).padStart(14, '0')}`;
-      const session = Object.assign(new FakeSession(id, agentId), { recordMs });
+      const session = Object.assign(new FakeSession(id, agentId), { retentionMs });
       const endpoint = session as never as ServerEndpoint;
       const refused = directory.claim(endpoint, { agents: '{}' });
       if (refused === undefined) directory.join(endpoint);

@@ -122,7 +122,7 @@ export class Roster implements Cohort {
   #isAwaited(other: Other): boolean {
     const { directory, now } = this.#options;
     const { target, record } = other;
-    if (target.recordMs === 0) return false;
+    if (target.retentionMs === 0) return false;
     if (other.awaitedSince === undefined) {
       other.awaitedSince = now();
       const agent = directory.agentOf(target);
@@ -130,7 +130,7 @@ export class Roster implements Cohort {
       if (agent?.isSuspended === false)
         directory.addRemote(target, agent.description, true, digestOf(suspended(record)));
     }
-    return now() - other.awaitedSince < target.recordMs;
+    return now() - other.awaitedSince < target.retentionMs;
   }
 
   #holderOf({ session }: Agent): string {

@@ -16,7 +16,7 @@ export interface DepartureOptions {
   link(): EngineConnection;
   readonly logger: Logger;
   /** How long a record lasts, in milliseconds. */
-  readonly recordMs: number;
+  readonly retentionMs: number;
   readonly host: Pick<MovingHost, 'parts' | 'run'>;
   /** `undefined` if the other node cannot take another session now. Close it. */
   begin(target: KnownNode): Handover | undefined;
@@ -206,7 +206,7 @@ export class Departure {
    * @returns whether it stays.
    */
   async #reclaim(): Promise<boolean> {
-    const { incarnation, recordMs: ttlMs } = this.#options;
+    const { incarnation, retentionMs: ttlMs } = this.#options;
     const session = this.#session;
     const write = async () => {
       const move = { from: incarnation, epoch: session.epoch, to: incarnation, ttlMs };

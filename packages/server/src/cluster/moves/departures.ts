@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { type Logger, ProtocolError } from '@parlance/protocol';
 import { attempt, loggable, systemClock } from '@parlance/protocol/internal';
 import { repeat } from '../../base/repeat.js';
+import { SERVICE_RESTART } from '../../session/durable-rules.js';
 import type { ServerEndpoint } from '../../session/endpoint.js';
-import { SERVICE_RESTART } from '../../session/on-record.js';
 import type { Links } from '../link/links.js';
 import type { KnownNode } from '../membership.js';
 import {

@@ -2,7 +2,7 @@ import { type Limits, type Logger, ProtocolError, type Timers } from '@parlance/
 import { incarnationOf, type MemoryBudget } from '@parlance/protocol/internal';
 import { limitedLog } from '../../base/limited-log.js';
 import type { Engine, EngineConnection } from '../../engine/engine.js';
-import { recordMsOf } from '../../session/on-record.js';
+import { retentionMsOf } from '../../session/durable-rules.js';
 import type { Link, LinkEnd } from '../link/link.js';
 import { countField, malformed } from '../link/message.js';
 import type { SessionProxy } from '../proxies/session-proxy.js';
@@ -12,7 +12,7 @@ import type { MovedHere } from './departure.js';
 import { Departures, type DeparturesOptions } from './departures.js';
 import { MOVES, type MoveType } from './handover.js';
 
-export interface MovesOptions extends Omit<DeparturesOptions, 'link' | 'recordMs'> {
+export interface MovesOptions extends Omit<DeparturesOptions, 'link' | 'retentionMs'> {
   readonly engine: Engine;
   readonly memory: MemoryBudget;
   readonly limits: Limits;
@@ -39,11 +39,11 @@ export class Moves {
   constructor(options: MovesOptions) {
     this.#options = options;
     const { logger, links } = options;
-    const recordMs = this.#recordMs;
+    const retentionMs = this.#retentionMs;
     const link = () => this.#connected;
-    this.#departures = new Departures({ ...options, recordMs, link });
+    this.#departures = new Departures({ ...options, retentionMs, link });
     const { incarnation, host } = options;
-    this.records = new RecordKeeper({ incarnation, sessions: host.sessions, link, recordMs, logger });
+    this.records = new RecordKeeper({ incarnation, sessions: host.sessions, link, retentionMs, logger });
     this.#arrivalLog = limitedLog(logger);
     links.serve(MOVES, (to) => this.#accept(to));
   }
@@ -52,8 +52,8 @@ export class Moves {
     this.#link ??= this.#options.engine.connect();
     return this.#link;
   }
-  get #recordMs(): number {
-    return recordMsOf(this.#options.timers);
+  get #retentionMs(): number {
+    return retentionMsOf(this.#options.timers);
   }
   /** Sessions that have gone to other nodes, have come from others, or could not go. */
   get counts(): { readonly departed: number; readonly arrived: number; readonly failed: number } {
@@ -139,7 +139,12 @@ export class Moves {
 
   async #claim(sessionId: string, from: string, epoch: number): Promise<boolean> {
     const to = this.#options.incarnation;
-    const record = await this.#connected.moveSession(sessionId, { from, epoch, to, ttlMs: this.#recordMs });
+    const record = await this.#connected.moveSession(sessionId, {
+      from,
+      epoch,
+      to,
+      ttlMs: this.#retentionMs,
+    });
     return record.owner === to && record.epoch === epoch + 1;
   }
 

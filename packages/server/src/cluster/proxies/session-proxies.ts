@@ -2,17 +2,17 @@ import type { TlsOptions } from 'node:tls';
 import { CloseCode, type Logger, ResumeRefusal } from '@parlance/protocol';
 import { incarnationOf } from '@parlance/protocol/internal';
 import type { LookupQuery, LookupResult } from '../../session/admission/lookup.js';
+import { NO_NODE } from '../../session/durable-rules.js';
 import type { SessionHost } from '../../session/host.js';
-import { NO_NODE } from '../../session/on-record.js';
 import { addressKey } from '../../transport/http/addresses.js';
 import type { Refusal } from '../../transport/http/site.js';
 import type { Transport } from '../../transport/transport.js';
 import type { WebSocketAdapterOptions } from '../../transport/websocket/ws.js';
 import { clientSide } from '../client-side.js';
+import type { DurableSessions } from '../durable-sessions.js';
 import type { KnownNode, Membership } from '../membership.js';
 import type { Moves } from '../moves/moves.js';
 import { PEER_PATH, TICKET_SCHEME } from '../peer-port.js';
-import type { RecordedSessions } from '../recorded.js';
 import { digestOf, type Tickets } from '../ticket.js';
 import { type Answer, ask } from './ask.js';
 import { SessionProxy } from './session-proxy.js';
@@ -35,7 +35,7 @@ export interface SessionProxiesOptions {
   readonly membership: Membership;
   readonly moves: Moves;
   /** `undefined` if no session is on record. */
-  recorded(): RecordedSessions | undefined;
+  recorded(): DurableSessions | undefined;
   /** The session may be here in a moment. */
   readonly isArriving: (sessionId: string) => boolean;
   readonly tickets: Tickets;

@@ -56,7 +56,7 @@ export class FakeSession implements DurableSession {
     this.state = undefined;
     return { ...COMMIT, number: ++this.#commits, handled: this.handled, begin, accept, state };
   }
-  handleRecorded(): void {
+  handleCommitted(): void {
     this.#isPresent = false;
     this.recorded = this.#commits;
     this.#wakeIfDue();
@@ -72,5 +72,5 @@ export class FakeSession implements DurableSession {
   commit(): void {}
   repeat(): void {}
   keep(): void {}
-  afterRecord(): void {}
+  afterCommit(): void {}
 }

@@ -1,10 +1,10 @@
 import { varintLength } from '@parlance/protocol/internal';
 import {
+  type DurableRequest,
   type ReplyEnd,
   type ReplyEntry,
   type ReplyHead,
   type ReplyPieces,
-  type RequestOnRecord,
   SMALL_END,
 } from './reply.js';
 
@@ -82,7 +82,7 @@ export interface EngineHead extends ReplyHead {
   readonly by?: string | undefined;
   /** @default 0 */
   readonly epoch?: number | undefined;
-  readonly source?: RequestOnRecord | undefined;
+  readonly source?: DurableRequest | undefined;
 }
 
 export interface EngineBounds {
@@ -150,7 +150,7 @@ export interface WrittenBy {
   /** The node; `undefined` if the ID names it. */
   readonly by: string | undefined;
   readonly epoch: number;
-  readonly source: RequestOnRecord | undefined;
+  readonly source: DurableRequest | undefined;
 }
 
 export interface EngineState extends WrittenBy {

@@ -1,7 +1,7 @@
 import { ProtocolError } from '@parlance/protocol';
 import { ByteReader, ByteWriter, isCount } from '@parlance/protocol/internal';
 import { framedLength, type ReplyBatch, type ReplyNews, UNKNOWN, type WrittenBy } from './logs.js';
-import { READ_PARTS, type RequestOnRecord } from './reply.js';
+import { type DurableRequest, READ_PARTS } from './reply.js';
 
 /** What is kept of replies in Redis, as bytes and texts. See `reply-scripts.ts`. */
 
@@ -166,11 +166,11 @@ export function endTimeOf(value: unknown): number | undefined {
   return text === '' ? undefined : countOf(text.slice(1));
 }
 
-export function sourceText(source: RequestOnRecord | undefined): string {
+export function sourceText(source: DurableRequest | undefined): string {
   return source === undefined ? '' : `${source.stream} ${source.session}`;
 }
 
-function readSource(text: string): RequestOnRecord | undefined {
+function readSource(text: string): DurableRequest | undefined {
   const [, stream, session] = /^(\d{1,16}) (.+)$/.exec(text) ?? [];
   return session === undefined ? undefined : { session, stream: Number(stream) };
 }

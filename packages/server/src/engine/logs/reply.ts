@@ -7,7 +7,7 @@ export const READ_PARTS = 256;
 export const SMALL_END = 512;
 
 /** A request of a session that is on record: another node may go on with it. */
-export interface RequestOnRecord {
+export interface DurableRequest {
   readonly session: string;
   readonly stream: number;
 }

@@ -8,7 +8,7 @@ import { NODES_SHARE } from '../../cluster/link/quota.js';
 import type { ClusterService } from '../../cluster/service.js';
 import type { EngineConnection } from '../../engine/engine.js';
 import type { OwnHost } from '../../server/features/own-feature.js';
-import { recordMsOf } from '../../session/on-record.js';
+import { retentionMsOf } from '../../session/durable-rules.js';
 import type { GroupMessage } from '../delivery.js';
 import type { Groups } from '../groups.js';
 import type { Place } from '../hearing.js';
@@ -390,7 +390,7 @@ export function groupsOfNodes(
     ...{ incarnation, links, groups, presences, memory, logger },
     link: engine.connect(),
     maxMessageSize: limits.maxMessageSize,
-    keptMs: recordMsOf(timers),
+    keptMs: retentionMsOf(timers),
     now: () => systemClock.now(),
     isNodeAlive: (node) => cluster.isAlive(node),
     hasLease: () => cluster.hasLease,

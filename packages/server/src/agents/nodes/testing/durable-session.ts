@@ -35,10 +35,10 @@ interface Commit {
 const newCommit = (): Commit => ({ said: [], heard: [], settled: [], waiting: [] });
 
 /** How long its agent is waited for when its node is gone, in milliseconds of the world. */
-const RECORD_MS = 600_000;
+const RETENTION_MS = 600_000;
 
 export class SimulatedDurableSession extends SimulatedSession {
-  override readonly recordMs = RECORD_MS;
+  override readonly retentionMs = RETENTION_MS;
   readonly life: Life;
   isElsewhere = false;
   /** It takes nothing any more, and its process will forget it. */
@@ -69,7 +69,7 @@ export class SimulatedDurableSession extends SimulatedSession {
       hear: (sender: string, number: number): void => {
         this.#commit.heard.push([sender, number]);
       },
-      afterRecord: (then: () => void): void => {
+      afterCommit: (then: () => void): void => {
         this.#commit.waiting.push(then);
       },
     };

@@ -187,7 +187,7 @@ export class History {
   }
 
   #beginMove(): void {
-    const plain = this.sessions.filter(({ session }) => session.recordMs === 0);
+    const plain = this.sessions.filter(({ session }) => session.retentionMs === 0);
     const { node: from, session } = this.pick(plain) ?? {};
     const to = this.pick(this.alive.filter((node) => node !== from));
     if (from === undefined || session === undefined || to === undefined) return;

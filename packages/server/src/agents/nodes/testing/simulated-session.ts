@@ -91,7 +91,7 @@ interface Carried {
 interface SimulatedCore {
   readonly awaitedCodecs: ReadonlySet<unknown>;
   readonly channel: Readonly<Record<string, unknown>> & { consume(stream: number, charge: number): boolean };
-  readonly record?: Pick<DurableSession, 'afterRecord' | 'hear' | 'heard'>;
+  readonly record?: Pick<DurableSession, 'afterCommit' | 'hear' | 'heard'>;
 }
 
 /** The session of a client at one node, as the relay sees it. */
@@ -99,7 +99,7 @@ export class SimulatedSession {
   readonly id: string;
   readonly client: Client;
   readonly principal = PRINCIPAL;
-  readonly recordMs: number = 0;
+  readonly retentionMs: number = 0;
   readonly negotiated = NEGOTIATED;
   readonly isRemote = false;
   readonly awaitedCodecs = new Set();

@@ -42,7 +42,7 @@ export class ScaleSession {
   readonly hasEnded = false;
   readonly state = 'established';
   readonly epoch = 0;
-  readonly recordMs = 0;
+  readonly retentionMs = 0;
   readonly negotiated = NEGOTIATED;
   readonly session = {};
   readonly scanner = undefined;

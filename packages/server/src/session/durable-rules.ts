@@ -14,7 +14,7 @@ const MARGIN_MS = 60_000;
 const MAX_MS = 30 * 24 * 3_600_000;
 
 /** How long the record of a session lasts without a word of its node, in milliseconds. */
-export const recordMsOf = ({ resumeWindowMs }: Pick<Timers, 'resumeWindowMs'>): number =>
+export const retentionMsOf = ({ resumeWindowMs }: Pick<Timers, 'resumeWindowMs'>): number =>
   Math.min(resumeWindowMs + MARGIN_MS, MAX_MS);
 
 /**

@@ -72,7 +72,7 @@ export interface SessionBegin {
  * A session as its driver sees it, if its server puts it on record. The driver writes one commit after the other, and ends the
  * session with `fenced` if another process has it.
  */
-export interface SessionRecord {
+export interface DurableSession {
   /** The application's state of the session, whether or not it is on record already. */
   readonly state: Uint8Array | undefined;
   /** One-way messages of the client that are handled. */
@@ -88,7 +88,7 @@ export interface SessionRecord {
    */
   pollCommit(takesAll?: boolean): Commit | undefined;
   /** The commit that {@link pollCommit} has returned is on record. */
-  handleRecorded(now: number): void;
+  handleCommitted(now: number): void;
   /** The application has handled all messages of the client up to `number`. */
   handle(number: number): void;
   /** @throws {ProtocolError} `over_budget` if the record would become too large. */
@@ -125,5 +125,5 @@ export interface SessionRecord {
   /** The reply to a request is kept under an ID, with which another process goes on. */
   keep(streamId: number, id: string): void;
   /** Calls `then` when everything so far is on record, at once if it is. */
-  afterRecord(then: () => void): void;
+  afterCommit(then: () => void): void;
 }

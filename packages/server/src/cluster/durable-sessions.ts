@@ -1,11 +1,11 @@
 import type { ResumeRefusal } from '@parlance/protocol';
-import type { RequestOnRecord } from '../engine/logs/reply.js';
+import type { DurableRequest } from '../engine/logs/reply.js';
 import { Service } from '../server/features/feature.js';
 import type { LookupQuery } from '../session/admission/lookup.js';
 import type { Refusal } from '../transport/http/site.js';
 
 /** Sessions on record: what nodes ask of the feature that keeps them. */
-export interface RecordedSessions {
+export interface DurableSessions {
   /** New sessions cannot be put on record at present. */
   readonly isStalled: boolean;
   /** Sessions that were taken over from nodes that have died. */
@@ -19,9 +19,9 @@ export interface RecordedSessions {
   /** The session may be here in a moment, or at another node. */
   isUnderWay(sessionId: string): boolean;
   /** Whether a kept reply waits for the client of its requester. @throws {ProtocolError} as the engine. */
-  isAwaited(source: RequestOnRecord, id: string): Promise<boolean>;
+  isAwaited(source: DurableRequest, id: string): Promise<boolean>;
   /** Other nodes take the sessions of this one. */
   handleCutOff(): void;
 }
 
-export const RECORDED = new Service<RecordedSessions>('recorded');
+export const DURABLE = new Service<DurableSessions>('durable sessions');

@@ -1,7 +1,7 @@
 import { type Body, type Message, ProtocolError } from '@parlance/protocol';
 
 /** What a session does for its record, if it is on record. */
-export interface OnRecord {
+export interface DurableState {
   /** How long the record lasts without a word of its node, in milliseconds. */
   readonly lastsMs: number;
   /** Writes also what is not needed any more. */
@@ -30,7 +30,7 @@ export interface OnRecord {
 }
 
 /** @throws {ProtocolError} `unsupported` if the session is not on record. */
-export function assertOnRecord(record: OnRecord | undefined, name: string): OnRecord {
+export function assertDurable(record: DurableState | undefined, name: string): DurableState {
   if (record !== undefined) return record;
   throw new ProtocolError('unsupported', `${name}: the session is not durable`);
 }
