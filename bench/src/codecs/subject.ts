@@ -3,7 +3,7 @@
  * Only this file knows where that part lives.
  */
 
-import type * as BareFrames from '../../../packages/protocol/src/session/bare.js';
+import type * as PlainFrames from '../../../packages/protocol/src/session/plain.js';
 import type * as Varints from '../../../packages/protocol/src/tokenizer/varints.js';
 
 export * from '@parlance/protocol';
@@ -14,5 +14,5 @@ async function inside<Module>(path: string): Promise<Module> {
   return (await import(new URL(`../../../packages/protocol/dist/${path}`, import.meta.url).href)) as Module;
 }
 
-export const { decodeTextForm, encodeTextForm } = await inside<typeof BareFrames>('session/bare.js');
+export const { decodeTextForm, encodeTextForm } = await inside<typeof PlainFrames>('session/plain.js');
 export const { decodeTokenIds } = await inside<typeof Varints>('tokenizer/varints.js');

@@ -36,5 +36,5 @@ export function modulesOf(options: ClientOptions): readonly Loadable<ModuleCode>
  * a link. What calls and frames need, such as requests, replies, agents and tensors, comes with the first of them.
  */
 export function channelOf({ extensions }: Negotiated): Promise<ChannelModule> {
-  return (extensions[Extension.DURABLE] === undefined ? parts.bare : parts.durable).load();
+  return (extensions[Extension.DURABLE] === undefined ? parts.plain : parts.durable).load();
 }

@@ -69,7 +69,7 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
       },
       {
         forms: CLIENT_FORMS,
-        bare: codeOf.bare.isLoaded ? codeOf.bare.get() : undefined,
+        plain: codeOf.plain.isLoaded ? codeOf.plain.get() : undefined,
         streams: codeOf.requests,
       },
     );

@@ -31,7 +31,7 @@ export async function createModule({ options }: Setup): Promise<ClientModule> {
     throw new ProtocolError('invalid_option', 'agent.id: expected 1 to 128 letters, digits and . _ : @ -');
   if (avp !== undefined) await codecs.avp.load();
   const security = options.security && (await codecs.m2m.load()).resolveSecurity(options.security);
-  if (subprotocol === Subprotocol.JSON) await parts.bare.load();
+  if (subprotocol === Subprotocol.JSON) await parts.plain.load();
   const statements = agent && { agents: agentExtension(agent) };
   return { plan: { agentId, avp, security, statements, subprotocol } };
 }

@@ -90,7 +90,7 @@ async function setUp({
   });
   const ends = {
     client: new Endpoint({
-      core: createClientSession(clientOptions, { forms: CLIENT_FORMS, bare: undefined, streams }),
+      core: createClientSession(clientOptions, { forms: CLIENT_FORMS, plain: undefined, streams }),
       clock,
       limits: LIMITS,
       role: 'client',

@@ -2,8 +2,8 @@ import type { Limits } from '../base/limits.js';
 import { loaded } from '../base/loadable.js';
 import * as coding from '../codec/auto/coder.js';
 import type { Capabilities } from '../control/negotiate.js';
-import * as bare from '../session/bare-module.js';
 import * as durable from '../session/durable/client-module.js';
+import * as plain from '../session/plain-module.js';
 import * as agents from './agents/module.js';
 import { installedDefaults } from './installed.js';
 import * as offers from './offers-module.js';
@@ -26,7 +26,7 @@ export const parts = {
   agents: loaded(agents),
   answers: loaded(answers),
   /** Sessions without a link, and JSON envelopes. */
-  bare: loaded(bare),
+  plain: loaded(plain),
   /** `auto` and the codecs for text. */
   coding: loaded(coding),
   /** Reports about messages that were not delivered. */

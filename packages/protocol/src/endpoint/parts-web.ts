@@ -21,7 +21,7 @@ export const parts: Parts = {
   usualOffer,
   agents: directory,
   answers: loadable('answers to requests', () => import('./requests/answers-module.js')),
-  bare: loadable('sessions without a link', () => import('../session/bare-module.js')),
+  plain: loadable('sessions without a link', () => import('../session/plain-module.js')),
   coding: loadable('the text codecs', () => import('../codec/auto/coder.js')),
   delivery: directory,
   durable: loadable('durable sessions', async () => {

@@ -190,7 +190,7 @@ export class Outbox implements UncountedFrames {
   }
 
   /** Queues a message of a session without a link; `frame` is the whole WebSocket message. */
-  pushBare(frame: Uint8Array | string, body: CodedBody): void {
+  pushPlain(frame: Uint8Array | string, body: CodedBody): void {
     this.#push(0, { bare: frame, body }, frame.length);
   }
 

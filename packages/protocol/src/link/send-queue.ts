@@ -9,14 +9,14 @@ export interface SignalFrame {
 }
 
 /** A message in a session without a link: a WebSocket message of its own, not counted and never replayed. */
-export interface BareFrame {
+export interface PlainFrame {
   readonly bare: Uint8Array | string;
   readonly body: Pick<CodedBody, 'codec' | 'bytes' | 'originalLength'> &
     Pick<OutgoingBody, 'onWritten' | 'onDropped'>;
 }
 
 /** Something that the application has sent. */
-export type UnwrittenBody = OutgoingBody | StreamedBody | BareFrame;
+export type UnwrittenBody = OutgoingBody | StreamedBody | PlainFrame;
 
 export type QueueItem = UnwrittenBody | SignalFrame;
 

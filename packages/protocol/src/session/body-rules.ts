@@ -142,7 +142,7 @@ export class BodyRules {
   }
 
   /** A bare frame, before it is decoded. @throws {ProtocolError} `security_required`. */
-  assertBare(data: Uint8Array | string): void {
+  assertPlain(data: Uint8Array | string): void {
     if (this.#security !== undefined && !isM2M(data)) throw unprotected();
   }
 

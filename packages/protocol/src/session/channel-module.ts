@@ -11,7 +11,7 @@ export interface ChannelModule {
 }
 
 /** The code of a session without a link or with JSON envelopes. */
-export interface BareModule extends ChannelModule {
+export interface PlainModule extends ChannelModule {
   readonly decodeJsonEnvelope: typeof decodeJsonEnvelope;
   readonly encodeJsonEnvelope: typeof encodeJsonEnvelope;
 }
@@ -21,7 +21,7 @@ export interface SessionCode {
   /** How it reads and writes control messages. */
   readonly forms: ControlForms;
   /** Without it, the subprotocol has to be binary, and the session needs `openChannel` if the ends agree on no link. */
-  readonly bare: BareModule | undefined;
+  readonly plain: PlainModule | undefined;
   /** Frames of streams wait until it is loaded, which the event `streams` asks for. */
   readonly streams: Pick<Loadable<StreamsModule>, 'isLoaded' | 'get'>;
 }

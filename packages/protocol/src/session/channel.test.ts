@@ -10,11 +10,11 @@ import { decodeLinkFrame, encodeBodyFrame, LinkKind } from '../link/frame.js';
 import { Outbox } from '../link/outbox.js';
 import { errorCode } from '../testing/error-code.js';
 import { ALL_CODE } from './all-code.js';
-import { encodeBareFrame, encodeTextForm } from './bare.js';
-import { BareChannel } from './bare-channel.js';
 import { LinkChannel } from './channel.js';
 import type { ChannelOptions } from './channel-options.js';
 import { type ChannelHost, ClosedChannel, type SessionChannel } from './closed-channel.js';
+import { encodePlainFrame, encodeTextForm } from './plain.js';
+import { PlainChannel } from './plain-channel.js';
 import type { SessionEvent } from './types.js';
 
 const NEGOTIATED: Negotiated = {
@@ -46,7 +46,7 @@ const createPath = (
     ...state,
   } satisfies ChannelHost;
   const agreed = { ...NEGOTIATED, ...negotiated };
-  const path = new (agreed.extensions['link'] === undefined ? BareChannel : LinkChannel)(host, {
+  const path = new (agreed.extensions['link'] === undefined ? PlainChannel : LinkChannel)(host, {
     role: 'server',
     limits: resolveLimits(),
     negotiated: agreed,
@@ -85,7 +85,7 @@ describe('with the link', () => {
   it('bare data violate the protocol', () => {
     const { path } = createPath();
     for (const data of ['hello', '', Uint8Array.of(0, 1)])
-      expect(errorCode(() => path.handleBare(data, 0))).toBe('bad_frame');
+      expect(errorCode(() => path.handlePlain(data, 0))).toBe('bad_frame');
   });
 
   it('requests and tensors open streams', () => {
@@ -103,7 +103,7 @@ describe('without the link', () => {
     expect(path.hasLink).toBe(false);
     for (const body of [text('hello'), coded(BodyCodec.TOKEN_NATIVE, Uint8Array.of(5))]) {
       path.send(body);
-      expect(outbox.next(0)).toEqual(encodeBareFrame(body, 'CL100K_BASE'));
+      expect(outbox.next(0)).toEqual(encodePlainFrame(body, 'CL100K_BASE'));
     }
     expect(errorCode(() => path.request(text('x')))).toBe('unsupported');
     expect(errorCode(() => path.transfer(transferOf(1)))).toBe('unsupported');
@@ -112,11 +112,11 @@ describe('without the link', () => {
 
   it('bare frames come in as messages', () => {
     const { path } = createPath({}, WITHOUT_LINK);
-    expect(path.handleBare('hello', 0)).toMatchObject({
+    expect(path.handlePlain('hello', 0)).toMatchObject({
       type: 'message',
       body: { bytes: encodeUtf8('hello') },
     });
-    expect(path.handleBare(Uint8Array.of(0, 7), 0)).toMatchObject({
+    expect(path.handlePlain(Uint8Array.of(0, 7), 0)).toMatchObject({
       body: { codec: BodyCodec.TOKEN_NATIVE, bytes: Uint8Array.of(7) },
     });
     expect(path.handleLinkFrame(linkFrame(text('x')), 0)).toBeUndefined();
@@ -177,8 +177,8 @@ describe('what was not negotiated', () => {
       const linked = createPath({}, { algorithms });
       expect(errorCode(() => linked.path.handleLinkFrame(linkFrame(body), 0))).toBe(code);
       const bare = createPath({}, { ...WITHOUT_LINK, algorithms });
-      const frame = encodeBareFrame(body, 'CL100K_BASE');
-      expect(errorCode(() => bare.path.handleBare(frame, 0))).toBe(code);
+      const frame = encodePlainFrame(body, 'CL100K_BASE');
+      expect(errorCode(() => bare.path.handlePlain(frame, 0))).toBe(code);
     }
   });
 

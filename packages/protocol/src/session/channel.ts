@@ -228,7 +228,7 @@ export class LinkChannel implements SessionChannel {
     return body === event.body ? event : { ...event, body };
   }
 
-  handleBare(): never {
+  handlePlain(): never {
     throw new ProtocolError('bad_frame', 'a bare data frame although link was negotiated');
   }
 

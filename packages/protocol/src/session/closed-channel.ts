@@ -37,7 +37,7 @@ export interface SessionChannel extends Channel {
    *
    * @throws {ProtocolError} which ends the session.
    */
-  handleBare(data: Uint8Array | string, now: number, securityStatus?: SecurityStatus): LinkEvent;
+  handlePlain(data: Uint8Array | string, now: number, securityStatus?: SecurityStatus): LinkEvent;
   handleTimeout(now: number): void;
   /** When {@link handleTimeout} has something to do, `Infinity` if nothing is due. */
   nextTimeout(): number;
@@ -181,7 +181,7 @@ export class ClosedChannel implements SessionChannel {
   handleLinkFrame(): undefined {
     return undefined;
   }
-  handleBare(_data: Uint8Array | string, _now: number, _securityStatus?: SecurityStatus): LinkEvent {
+  handlePlain(_data: Uint8Array | string, _now: number, _securityStatus?: SecurityStatus): LinkEvent {
     throw new ProtocolError('protocol_violation', 'data before ACCEPT');
   }
   handleTimeout(): void {}

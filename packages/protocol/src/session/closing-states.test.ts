@@ -50,7 +50,7 @@ const BOTH = [false, true];
 
 const closingIn = (state: ClosingState, hasBodies = false) => {
   const outbox = new Outbox();
-  if (hasBodies) outbox.pushBare('x', plainBody(encodeUtf8('x')));
+  if (hasBodies) outbox.pushPlain('x', plainBody(encodeUtf8('x')));
   const closing = new Closing(outbox);
   closing.state = state;
   return closing;

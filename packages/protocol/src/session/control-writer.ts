@@ -4,7 +4,7 @@ import type { CodedBody } from '../codec/body.js';
 import { encodeEnvelope } from '../control/forms.js';
 import type { ControlMessage, DataPayload } from '../control/messages.js';
 import type { Outbox } from '../link/outbox.js';
-import type { BareModule, SessionCode } from './channel-module.js';
+import type { PlainModule, SessionCode } from './channel-module.js';
 import type { SessionOptions } from './types.js';
 
 /** A control message without the fields that all of them have. */
@@ -44,7 +44,7 @@ export class ControlWriter {
 
   /** Sends DATA, which takes its turn among the bodies that wait. */
   sendData(payload: DataPayload, body: CodedBody): void {
-    this.#session.outbox.pushBare(this.#encode({ type: 'DATA', payload }, this.#session.id ?? null), body);
+    this.#session.outbox.pushPlain(this.#encode({ type: 'DATA', payload }, this.#session.id ?? null), body);
   }
 
   #encode(fields: Outgoing, sessionId: string | null): Uint8Array | string {
@@ -62,11 +62,11 @@ export function encodeControl(
 ): Uint8Array | string {
   return subprotocol === Subprotocol.BINARY
     ? encodeEnvelope(message, code.forms)
-    : jsonEnvelopes(code.bare).encodeJsonEnvelope(message, code.forms);
+    : jsonEnvelopes(code.plain).encodeJsonEnvelope(message, code.forms);
 }
 
 /** @throws {ProtocolError} `codec_not_loaded`. */
-export function jsonEnvelopes(bare: BareModule | undefined): BareModule {
-  if (bare !== undefined) return bare;
+export function jsonEnvelopes(plain: PlainModule | undefined): PlainModule {
+  if (plain !== undefined) return plain;
   throw new ProtocolError('codec_not_loaded', 'the code of JSON envelopes is not loaded');
 }

@@ -45,7 +45,7 @@ export function receive(session: Receiver, data: Uint8Array | string): void {
   const incoming = readIncoming(data, session, isAgreed, !isAgreed || session.isLost);
   if (incoming.type === 'control') receiveControl(session, incoming.message, data);
   else if (session.held !== undefined) session.held.add(data);
-  else receiveBare(session, incoming.content);
+  else receivePlain(session, incoming.content);
 }
 
 /** The code of the channel is being loaded. */
@@ -76,9 +76,13 @@ function receiveLinkFrame(session: Receiver, frame: Uint8Array): void {
   if (event !== undefined) session.emit(event);
 }
 
-function receiveBare(session: Receiver, content: Uint8Array | string, securityStatus?: SecurityStatus): void {
+function receivePlain(
+  session: Receiver,
+  content: Uint8Array | string,
+  securityStatus?: SecurityStatus,
+): void {
   assertNotClosed(session);
-  const event = session.channel.handleBare(content, session.timers.now, securityStatus);
+  const event = session.channel.handlePlain(content, session.timers.now, securityStatus);
   session.timers.touch();
   session.emit(event);
 }
@@ -120,7 +124,7 @@ function receiveControl(
     case 'DATA': {
       const content = contentOf(message.payload, session.options.subprotocol);
       if (held !== undefined) return held.add(frame);
-      return receiveBare(session, content, message.payload.securityStatus);
+      return receivePlain(session, content, message.payload.securityStatus);
     }
     case 'PING':
       return session.control.send({ type: 'PONG', payload: {} });
@@ -172,7 +176,7 @@ export function readIncoming(
   const maxControl = isHandshake ? maxHandshakeSize : Math.min(maxHandshakeSize, MAX_CONTROL_SIZE);
   if (typeof data === 'string') {
     if (isBinary) return { type: 'bare', content: data };
-    const { decodeJsonEnvelope } = jsonEnvelopes(code.bare);
+    const { decodeJsonEnvelope } = jsonEnvelopes(code.plain);
     return { type: 'control', message: decodeJsonEnvelope(data, code.forms, limits, maxControl) };
   }
   if (!isBinary) throw new ProtocolError('bad_frame', `${Subprotocol.JSON} carries text messages only`);

@@ -198,8 +198,8 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
       return;
     }
     this.#waitingChannel = channelOptions;
-    const { bare } = this.code;
-    if (!hasLink && bare !== undefined) this.openChannel(bare);
+    const { plain } = this.code;
+    if (!hasLink && plain !== undefined) this.openChannel(plain);
   }
 
   openChannel({ Channel }: ChannelModule): boolean {

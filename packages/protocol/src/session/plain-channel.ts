@@ -6,14 +6,14 @@ import type { Negotiated } from '../control/agreement.js';
 import type { BodyToSend, LinkEvent, OutgoingTransfer } from '../link/link.js';
 import type { Outbox } from '../link/outbox.js';
 import type { RateLimiter } from '../link/rates.js';
-import { decodeBareFrame, decodeTextForm, encodeBareFrame, encodeTextForm } from './bare.js';
 import type { Channel } from './body-channel.js';
 import { BodyRules } from './body-rules.js';
 import type { ChannelOptions } from './channel-options.js';
 import { assertNotDraining, assertOpen, type ChannelHost, ClosedChannel } from './closed-channel.js';
+import { decodePlainFrame, decodeTextForm, encodePlainFrame, encodeTextForm } from './plain.js';
 
 /** Messages without a link: bare frames, or DATA envelopes in `m2m.v1.json`. There are no streams. */
-export class BareChannel extends ClosedChannel {
+export class PlainChannel extends ClosedChannel {
   readonly #rules: BodyRules;
   readonly #outbox: Outbox;
   readonly #negotiated: Negotiated;
@@ -49,7 +49,7 @@ export class BareChannel extends ClosedChannel {
     this.#rules.assertMessage(body);
     const { encoding, isNested } = this.#negotiated;
     if (this.#envelopes === undefined) {
-      this.#outbox.pushBare(encodeBareFrame(body, encoding), body);
+      this.#outbox.pushPlain(encodePlainFrame(body, encoding), body);
       return;
     }
     const algorithm = algorithmOf(body.codec);
@@ -92,12 +92,13 @@ export class BareChannel extends ClosedChannel {
     return this.#outbox.memoryOf(streamId);
   }
 
-  override handleBare(data: Uint8Array | string, now: number, securityStatus?: SecurityStatus): LinkEvent {
+  override handlePlain(data: Uint8Array | string, now: number, securityStatus?: SecurityStatus): LinkEvent {
     const { encoding } = this.#negotiated;
     this.#limiter?.handleMessage(now);
-    this.#rules.assertBare(data);
-    const bare = typeof data === 'string' ? decodeTextForm(data, encoding) : decodeBareFrame(data, encoding);
-    const body = this.#rules.open(securityStatus === undefined ? bare : { ...bare, securityStatus });
+    this.#rules.assertPlain(data);
+    const plain =
+      typeof data === 'string' ? decodeTextForm(data, encoding) : decodePlainFrame(data, encoding);
+    const body = this.#rules.open(securityStatus === undefined ? plain : { ...plain, securityStatus });
     this.#unread += body.charge;
     const { sessionWindow, maxMessageSize } = this.#limits;
     if (this.#unread > sessionWindow + maxMessageSize) {

@@ -19,7 +19,7 @@ const M2M_PREFIX = encodeUtf8(Prefix.M2M);
  *
  * @throws {ProtocolError} `unrepresentable` if plain content has no unambiguous text form.
  */
-export function encodeBareFrame(body: CodedBody, encoding: EncodingName | null): Uint8Array | string {
+export function encodePlainFrame(body: CodedBody, encoding: EncodingName | null): Uint8Array | string {
   switch (body.codec) {
     case BodyCodec.TOKEN_NATIVE:
       return concatBytes([Uint8Array.of(ENCODING_IDS[negotiated(encoding)]), body.bytes]);
@@ -58,7 +58,7 @@ export function encodeTextForm(body: CodedBody, encoding: EncodingName | null): 
  *
  * @throws {ProtocolError} `bad_frame`, `bad_utf8`, and as {@link decodeTextForm}.
  */
-export function decodeBareFrame(bytes: Uint8Array, encoding: EncodingName | null): ReceivedBody {
+export function decodePlainFrame(bytes: Uint8Array, encoding: EncodingName | null): ReceivedBody {
   switch (frameKind(bytes)) {
     case FrameKind.TOKEN_NATIVE:
       if (encoding === null || bytes[0] !== ENCODING_IDS[encoding]) {

@@ -5,7 +5,7 @@ import { FrameKind, frameKind, prefixOf } from '../base/frame-kind.js';
 import { encodeUtf8 } from '../base/text.js';
 import { BodyCodec, type CodedBody, plainBody, type ReceivedBody } from '../codec/body.js';
 import { errorCode } from '../testing/error-code.js';
-import { decodeBareFrame, decodeTextForm, encodeBareFrame, encodeTextForm } from './bare.js';
+import { decodePlainFrame, decodeTextForm, encodePlainFrame, encodeTextForm } from './plain.js';
 
 const CL100K: EncodingName = 'CL100K_BASE';
 const coded = (codec: BodyCodec, bytes: Uint8Array): CodedBody => ({ ...plainBody(bytes), codec });
@@ -38,7 +38,7 @@ describe('bodies of every codec', () => {
         expectSame(decodeTextForm(text, name), sent);
         // In a binary frame, the tag of M2M is followed by raw bytes.
         if (sent.codec === BodyCodec.PLAIN || sent.codec === BodyCodec.M2M) return;
-        expectSame(decodeBareFrame(encodeUtf8(text), name), sent);
+        expectSame(decodePlainFrame(encodeUtf8(text), name), sent);
       }),
       { numRuns: 300 },
     );
@@ -47,11 +47,11 @@ describe('bodies of every codec', () => {
   it('come back from their WebSocket message', () => {
     fc.assert(
       fc.property(body, encoding, (sent, name) => {
-        const frame = encodeBareFrame(sent, name);
+        const frame = encodePlainFrame(sent, name);
         const isBinary = sent.codec === BodyCodec.TOKEN_NATIVE || sent.codec === BodyCodec.M2M;
         expect(typeof frame === 'string').toBe(!isBinary);
         expectSame(
-          typeof frame === 'string' ? decodeTextForm(frame, name) : decodeBareFrame(frame, name),
+          typeof frame === 'string' ? decodeTextForm(frame, name) : decodePlainFrame(frame, name),
           sent,
         );
       }),
@@ -64,14 +64,14 @@ describe('bodies of every codec', () => {
     const forms = [1, 2, 3, 7].map((codec) => encodeTextForm(coded(codec as BodyCodec, bytes), 'O200K_BASE'));
     expect(forms).toEqual(['#TK|O|gQE=', '#M2M|1|gQE=', '#M2M[v3.0]|DATA:gQE=', '#DI|gQE=']);
     expect(encodeTextForm(coded(BodyCodec.TOKEN, ascii('{"M":"4o"}')), null)).toBe('#T1|{"M":"4o"}');
-    expect(encodeBareFrame(coded(BodyCodec.TOKEN_NATIVE, bytes), 'LLAMA_BPE')).toEqual(
+    expect(encodePlainFrame(coded(BodyCodec.TOKEN_NATIVE, bytes), 'LLAMA_BPE')).toEqual(
       Uint8Array.of(2, 0x81, 1),
     );
-    expect(encodeBareFrame(coded(BodyCodec.M2M, bytes), null)).toEqual(
+    expect(encodePlainFrame(coded(BodyCodec.M2M, bytes), null)).toEqual(
       Uint8Array.of(...ascii('#M2M|1|'), 0x81, 1),
     );
-    expect(encodeBareFrame(plain('hello'), null)).toBe('hello');
-    expect(encodeBareFrame(plain(''), null)).toBe('');
+    expect(encodePlainFrame(plain('hello'), null)).toBe('hello');
+    expect(encodePlainFrame(plain(''), null)).toBe('');
   });
 
   it('are also read with the other tag of Brotli', () => {
@@ -80,9 +80,9 @@ describe('bodies of every codec', () => {
 
   it('of AVP are sent unchanged, and have no text form', () => {
     const frame = ascii('AV rest');
-    expect(encodeBareFrame(coded(BodyCodec.AVP, frame), null)).toBe(frame);
+    expect(encodePlainFrame(coded(BodyCodec.AVP, frame), null)).toBe(frame);
     expect(frameKind(frame)).toBe(FrameKind.AVP);
-    expect(decodeBareFrame(frame, null)).toMatchObject({ codec: BodyCodec.AVP, bytes: frame });
+    expect(decodePlainFrame(frame, null)).toMatchObject({ codec: BodyCodec.AVP, bytes: frame });
     expect(errorCode(() => encodeTextForm(coded(BodyCodec.AVP, frame), null))).toBe('unsupported');
   });
 });
@@ -91,7 +91,7 @@ describe('passthrough', () => {
   it('never carries content that would be read as another codec', () => {
     fc.assert(
       fc.property(fc.constantFrom(...Object.values(Prefix)), fc.string(), (prefix, rest) => {
-        for (const encode of [encodeTextForm, encodeBareFrame])
+        for (const encode of [encodeTextForm, encodePlainFrame])
           expect(errorCode(() => encode(plain(prefix + rest), CL100K))).toBe('unrepresentable');
       }),
     );
@@ -107,7 +107,7 @@ describe('passthrough', () => {
 
   it('never carries bytes that are not text', () => {
     for (const bytes of [[0xff], [0xed, 0xa0, 0x80], [0xc0, 0x80]])
-      expect(errorCode(() => encodeBareFrame(plainBody(Uint8Array.from(bytes)), null))).toBe(
+      expect(errorCode(() => encodePlainFrame(plainBody(Uint8Array.from(bytes)), null))).toBe(
         'unrepresentable',
       );
   });
@@ -121,7 +121,7 @@ describe('TokenNative', () => {
   const tokens = coded(BodyCodec.TOKEN_NATIVE, Uint8Array.of(1));
 
   it('cannot be written without an encoding', () => {
-    expect(errorCode(() => encodeBareFrame(tokens, null))).toBe('unsupported');
+    expect(errorCode(() => encodePlainFrame(tokens, null))).toBe('unsupported');
     expect(errorCode(() => encodeTextForm(tokens, null))).toBe('unsupported');
   });
 
@@ -131,9 +131,9 @@ describe('TokenNative', () => {
   ])('is refused if %s was negotiated', (_which, negotiated) => {
     const read = (frame: Uint8Array | string) =>
       errorCode(() =>
-        typeof frame === 'string' ? decodeTextForm(frame, negotiated) : decodeBareFrame(frame, negotiated),
+        typeof frame === 'string' ? decodeTextForm(frame, negotiated) : decodePlainFrame(frame, negotiated),
       );
-    expect(read(encodeBareFrame(tokens, CL100K))).toBe('bad_frame');
+    expect(read(encodePlainFrame(tokens, CL100K))).toBe('bad_frame');
     expect(read(encodeTextForm(tokens, CL100K))).toBe('bad_frame');
   });
 
@@ -153,7 +153,7 @@ describe('invalid data frames', () => {
     ['zlib', [...ascii('#M2M[v2.0]|DATA:AA==')], 'unsupported'],
     ['base64 that is none', [...ascii('#DI|A')], 'bad_base64'],
   ])('%s is refused', (_what, bytes, code) => {
-    expect(errorCode(() => decodeBareFrame(Uint8Array.from(bytes), CL100K))).toBe(code);
+    expect(errorCode(() => decodePlainFrame(Uint8Array.from(bytes), CL100K))).toBe(code);
   });
 
   it.each(['#BR|*', '#M2M|1|A', '#TK|C|A===', '#DI|AA', '#M2M[v3.0]|DATA:AA='])(
