@@ -84,7 +84,7 @@ export { type Clock, createSweep, type Sweep, type Sweepable, systemClock } from
 
 export { toProtocolError } from './base/errors.js';
 export { attempt, type Crashable, guard, guardLater, guardLogger, logCrash } from './endpoint/guard.js';
-export { ask, atOnce, called, catchLate, isThenable, notify, readable } from './base/foreign.js';
+export { ask, atOnce, called, catchLate, isThenable, notify, readable } from './base/callbacks.js';
 export { createErrorPrinter, reportError } from './endpoint/error-report.js';
 export { loggable, type LoggableError } from './endpoint/loggable.js';
 export { SILENT_LOGGER } from './endpoint/ports.js';
@@ -159,7 +159,12 @@ export { chatChunks, runningAnswer } from './endpoint/chat/chunks.js';
 // Agents and the relay
 
 export type { BodyCoder, PartText } from './codec/coder.js';
-export { decodeNews, type DirectoryNews, type DirectoryQuery, newsFields } from './endpoint/agents/agents.js';
+export {
+  decodeChanges,
+  type DirectoryChanges,
+  type DirectoryQuery,
+  newsFields,
+} from './endpoint/agents/agents.js';
 export { encodeUndelivered } from './endpoint/messages/delivery.js';
 export { type AgentDescription, readAgent } from './endpoint/agents/description.js';
 export { MAX_AGENT_METADATA } from './endpoint/agents/introduction.js';

@@ -1,5 +1,5 @@
+import { notify, readable } from '../base/callbacks.js';
 import { RequestError } from '../base/errors.js';
-import { notify, readable } from '../base/foreign.js';
 import { TokenBucket } from '../base/token-bucket.js';
 import { originalOf } from './loggable.js';
 

@@ -1,4 +1,4 @@
-import { notify } from '../base/foreign.js';
+import { notify } from '../base/callbacks.js';
 import type { Clock, Sweepable } from '../platform/clock.js';
 import { loggable } from './loggable.js';
 import type { Logger } from './ports.js';

@@ -1,6 +1,6 @@
 import { parts } from '#parts';
+import { atOnce } from '../base/callbacks.js';
 import { Extension, Subprotocol } from '../base/constants.js';
-import { atOnce } from '../base/foreign.js';
 import type { BodyCoder, BodyCoderOptions } from '../codec/coder.js';
 import { LateCoder } from '../codec/late-coder.js';
 import type { LaterCodec } from '../control/messages.js';

@@ -1,8 +1,8 @@
 import { parts } from '#parts';
 import { SELF, workAsTheyAre } from '../base/as-they-are.js';
+import { called } from '../base/callbacks.js';
 import { DIRECTORY, REPLIES } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
-import { called } from '../base/foreign.js';
 import { present, showAs } from '../base/shown.js';
 import type { Negotiated } from '../control/agreement.js';
 import { isAgentAddress, isAgentId } from '../link/addressing.js';

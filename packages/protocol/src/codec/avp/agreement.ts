@@ -1,5 +1,5 @@
+import { atOnce, readable } from '../../base/callbacks.js';
 import { ProtocolError, toProtocolError } from '../../base/errors.js';
-import { atOnce, readable } from '../../base/foreign.js';
 import { decodeAvpHello, encodeAvpHello, introducedModel, type JsonObject } from './hello.js';
 import type { ModelIdentity } from './identity.js';
 import type { AvpMode } from './metadata.js';

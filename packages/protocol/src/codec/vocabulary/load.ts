@@ -1,6 +1,6 @@
+import { notify } from '../../base/callbacks.js';
 import type { EncodingName } from '../../base/constants.js';
 import { ProtocolError } from '../../base/errors.js';
-import { notify } from '../../base/foreign.js';
 import { createEncoding, type Encoding } from '../../tokenizer/encoding.js';
 import { loadedEncodings as encodings } from '../../tokenizer/loaded.js';
 import { type TokenList, TokenTable } from '../../tokenizer/token-table.js';

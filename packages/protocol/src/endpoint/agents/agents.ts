@@ -1,8 +1,8 @@
 import { SELF, workAsTheyAre } from '../../base/as-they-are.js';
+import { called } from '../../base/callbacks.js';
 import { Algorithm, EncodingName } from '../../base/constants.js';
 import { ProtocolError } from '../../base/errors.js';
 import { type Fields, get, isFields, namesField, objectField } from '../../base/fields.js';
-import { called } from '../../base/foreign.js';
 import { encodeAvpHello, introducedModel } from '../../codec/avp/hello.js';
 import type { ModelIdentity } from '../../codec/avp/identity.js';
 import type { Compatibility } from '../../codec/avp/resolve.js';
@@ -60,7 +60,7 @@ export interface DirectoryQuery {
  * One part of an answer. While `isComplete` is false, more parts of the list of present agents follow. Only
  * the latest state of an agent is sent.
  */
-export interface DirectoryNews {
+export interface DirectoryChanges {
   readonly present: readonly AgentInfo[];
   readonly gone: readonly string[];
   readonly isComplete: boolean;
@@ -96,7 +96,7 @@ class AgentsView implements Agents {
   async #refresh(): Promise<void> {
     const agents = new Map<string, AgentInfo>();
     for await (const part of this.#ask({ watch: false } satisfies DirectoryQuery)) {
-      for (const agent of decodeNews(part).present) agents.set(agent.id, agent);
+      for (const agent of decodeChanges(part).present) agents.set(agent.id, agent);
     }
     this.#agents = agents;
   }
@@ -121,7 +121,7 @@ class AgentsView implements Agents {
     /** The agents of the first list; the other known agents have left since. */
     let seen: Set<string> | undefined = new Set();
     for await (const part of ask()) {
-      const { present, gone, isComplete } = decodeNews(part);
+      const { present, gone, isComplete } = decodeChanges(part);
       for (const agent of present) {
         seen?.add(agent.id);
         const type = changeOf(this.#agents.get(agent.id), agent);
@@ -153,7 +153,7 @@ function changeOf(
 }
 
 /** The JSON of one part of an answer. An identity has the field names of AVP. */
-export function newsFields({ present, gone, isComplete }: DirectoryNews): Fields {
+export function newsFields({ present, gone, isComplete }: DirectoryChanges): Fields {
   return {
     present: present.map(({ identity, compatibility, ...agent }) => ({
       ...agent,
@@ -168,7 +168,7 @@ export function newsFields({ present, gone, isComplete }: DirectoryNews): Fields
 }
 
 /** @throws {ProtocolError} `bad_message`. */
-export function decodeNews(part: Message): DirectoryNews {
+export function decodeChanges(part: Message): DirectoryChanges {
   const value: unknown = part.json();
   const fields: Fields = isFields(value) ? value : {};
   const [present, gone] = [get(fields, 'present') ?? [], get(fields, 'gone') ?? []];

@@ -1,6 +1,6 @@
 import { SELF, workAsTheyAre } from '../../base/as-they-are.js';
+import { called } from '../../base/callbacks.js';
 import { isProtocolError, ProtocolError } from '../../base/errors.js';
-import { called } from '../../base/foreign.js';
 import type { Message } from '../messages/message.js';
 import type { Metadata } from '../messages/metadata.js';
 import type { Body } from '../messages/part.js';

@@ -1,5 +1,5 @@
+import { isThenable } from '../../base/callbacks.js';
 import { ProtocolError } from '../../base/errors.js';
-import { isThenable } from '../../base/foreign.js';
 import type { Issue } from './issues.js';
 import { readIssues } from './issues.js';
 

@@ -1,5 +1,5 @@
+import { called } from '../../base/callbacks.js';
 import { ProtocolError } from '../../base/errors.js';
-import { called } from '../../base/foreign.js';
 import { asIsOf, eventTextOf } from '../http/events.js';
 import { decodeHttpResponse, encodeHttpRequest, type HttpRequestHead } from '../http/head.js';
 import { keptInit } from '../http/kept-init.js';

@@ -1,6 +1,6 @@
+import { isThenable, readable } from '../../base/callbacks.js';
 import { isProtocolError, ProtocolError, RequestError } from '../../base/errors.js';
 import { get, isFields } from '../../base/fields.js';
-import { isThenable, readable } from '../../base/foreign.js';
 import type { CodedBody } from '../../codec/body.js';
 import type { Clock } from '../../platform/clock.js';
 import type { SessionCore } from '../../session/types.js';

@@ -1,6 +1,6 @@
 import { platform } from '#platform';
+import { catchLate } from '../../base/callbacks.js';
 import { ProtocolError } from '../../base/errors.js';
-import { catchLate } from '../../base/foreign.js';
 import { encodeAvp, payloadOf } from '../../codec/avp/frame.js';
 import { encodeAvpTextMessage } from '../../codec/avp/hello.js';
 import { encodeTrailer, encodeTransferHead, TRAILER_SIZE } from '../../codec/avp/transfer.js';

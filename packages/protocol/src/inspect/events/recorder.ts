@@ -1,5 +1,5 @@
+import { atOnce } from '../../base/callbacks.js';
 import type { Subprotocol } from '../../base/constants.js';
-import { atOnce } from '../../base/foreign.js';
 import type { Limits } from '../../base/limits.js';
 import { withoutSecrets } from '../map-fields.js';
 import { type Direction, type FollowedFrame, followSession, type SessionStep } from '../session.js';

@@ -35,7 +35,7 @@ import WebSocket from 'ws';
 
 /** The function of the application, whatever its type is. */
 // biome-ignore lint/suspicious/noExplicitAny: it stands for functions of all types
-type Foreign = any;
+type Callback = any;
 
 /** What is set up with a function. */
 export interface Place {
@@ -46,7 +46,10 @@ export interface Place {
 }
 
 /** @param use closes something when the test is over. */
-export type SetUp = (foreign: Foreign, use: <T extends AsyncDisposable>(resource: T) => T) => Promise<Place>;
+export type SetUp = (
+  callback: Callback,
+  use: <T extends AsyncDisposable>(resource: T) => T,
+) => Promise<Place>;
 
 const RECONNECT = { reconnect: false } as const;
 const quiet = () => {};
@@ -54,9 +57,9 @@ const VICTIM = 'victim';
 
 /** Only the victim's calls reach the function; others get the answer of an application without faults. */
 const onlyFor =
-  (foreign: Foreign, isVictim: (...given: Foreign[]) => boolean, otherwise: Foreign) =>
-  (...given: Foreign[]) =>
-    isVictim(...given) ? foreign(...given) : otherwise;
+  (callback: Callback, isVictim: (...given: Callback[]) => boolean, otherwise: Callback) =>
+  (...given: Callback[]) =>
+    isVictim(...given) ? callback(...given) : otherwise;
 
 let others = 0;
 const isOfVictim = (session: Session) => session.principal === VICTIM;
@@ -112,8 +115,8 @@ const soon = (value: unknown, ms = 60) =>
 
 /** A client with options beside a server without faults. */
 const atClient = async (
-  options: (foreign: Foreign) => ClientOptions,
-  foreign: Foreign,
+  options: (callback: Callback) => ClientOptions,
+  callback: Callback,
   use: Parameters<SetUp>[1],
   provoke: Provoke = (session) => session.request('hello'),
   server: ServerOptions = {},
@@ -127,7 +130,7 @@ const atClient = async (
         ...RECONNECT,
         token: VICTIM,
         onError: quiet,
-        ...options(foreign),
+        ...options(callback),
       });
       attempt.then(use, quiet);
       const session = (await soon(attempt, 2_000)) as ClientSession | undefined;
@@ -148,11 +151,11 @@ async function upstream(use: Parameters<SetUp>[1], status = 200): Promise<string
 
 const gatewayWith =
   (
-    options: (foreign: Foreign) => Partial<OpenAIGatewayOptions>,
+    options: (callback: Callback) => Partial<OpenAIGatewayOptions>,
     body = '{"model":"m","messages":[],"stream":true}',
   ): SetUp =>
-  async (foreign, use) => {
-    const gateway = createOpenAIGateway({ baseUrl: await upstream(use), ...options(foreign) });
+  async (callback, use) => {
+    const gateway = createOpenAIGateway({ baseUrl: await upstream(use), ...options(callback) });
     const onRequest: ServerOptions['onRequest'] = (request, context) =>
       isOfVictim(context.session) ? gateway(request, context) : `re: ${request.text}`;
     return await atServer({ onRequest }, use, (session) => session.request(body));
@@ -172,15 +175,15 @@ const chat = (options: object) => async (source: ChatSessionSource) =>
 
 const chatServer = (onRequest: ServerOptions['onRequest']): ServerOptions => ({
   onRequest: (request, context) =>
-    isOfVictim(context.session) ? onRequest?.(request, context) : (`re: ${request.text}` as Foreign),
+    isOfVictim(context.session) ? onRequest?.(request, context) : (`re: ${request.text}` as Callback),
 });
 
 /** A question over the WebSocket of the AI SDK. */
 const chatSocketWith =
-  (options: (foreign: Foreign) => Partial<ChatSocketOptions>): SetUp =>
-  (foreign, use) => {
+  (options: (callback: Callback) => Partial<ChatSocketOptions>): SetUp =>
+  (callback, use) => {
     const onChat = () => new ReadableStream<never>({ start: (each) => each.close() });
-    const feature = chatSocket({ path: '/chat', onChat, ...options(foreign) });
+    const feature = chatSocket({ path: '/chat', onChat, ...options(callback) });
     return atServer({ features: [feature] }, use, async (_session, url) => {
       const socket = new WebSocket(`${new URL('/chat', url)}?token=${VICTIM}`);
       use({ [Symbol.asyncDispose]: async () => socket.terminate() });
@@ -195,17 +198,22 @@ async function readAll(stream: ReadableStream<unknown>): Promise<void> {
   for await (const _ of stream);
 }
 
-const classOf = (foreign: Foreign): Foreign =>
+const classOf = (callback: Callback): Callback =>
   class {
     constructor() {
       // biome-ignore lint/correctness/noConstructorReturn: as a function that is called with `new` does
-      return foreign();
+      return callback();
     }
   };
 const KEPT = class {
   readonly id = 'c';
 };
-const loggerOf = (foreign: Foreign) => ({ debug: foreign, info: foreign, warn: foreign, error: foreign });
+const loggerOf = (callback: Callback) => ({
+  debug: callback,
+  info: callback,
+  warn: callback,
+  error: callback,
+});
 const fetches: Provoke = (session) => session.fetch('http://session/x');
 const MODEL: ModelIdentity = {
   modelFamily: 'own',
@@ -248,20 +256,20 @@ const fails = () => {
   throw new Error('a fault of the application');
 };
 
-const schemaOf = (validate: Foreign) => ({ '~standard': { version: 1, vendor: 'own', validate } }) as const;
+const schemaOf = (validate: Callback) => ({ '~standard': { version: 1, vendor: 'own', validate } }) as const;
 
-const store = (foreign: Foreign, faulty: string) => {
-  const sound: Record<string, Foreign> = { getItem: () => null, setItem: quiet, removeItem: quiet };
+const store = (callback: Callback, faulty: string) => {
+  const sound: Record<string, Callback> = { getItem: () => null, setItem: quiet, removeItem: quiet };
   // Only a session that comes back can be taken up.
-  return { reconnect: true, store: { ...sound, [faulty]: foreign } as Foreign };
+  return { reconnect: true, store: { ...sound, [faulty]: callback } as Callback };
 };
 
 const watching = (name: string): SetUp => {
   const watcher = { onOpening: quiet, onOpen: quiet, onFrame: quiet, onClosed: quiet };
-  return (foreign, use) =>
+  return (callback, use) =>
     atClient(
-      (each) => ({ WebSocket: watchSockets(WebSocket as Foreign, { ...watcher, [name]: each }) }),
-      foreign,
+      (each) => ({ WebSocket: watchSockets(WebSocket as Callback, { ...watcher, [name]: each }) }),
+      callback,
       use,
       (session) => session.close(),
     );
@@ -272,59 +280,59 @@ const IN_PAGES = 'runs in pages only, where an error ends nothing and reaches th
 
 /** With each name that the types have, how the function is called, or why it is not one of an application. */
 export const PLACES: Readonly<Record<string, SetUp | string>> = {
-  'ServerOptions.authenticate': (foreign, use) =>
+  'ServerOptions.authenticate': (callback, use) =>
     atServer(
-      { authenticate: onlyFor(foreign, ({ token }) => token === VICTIM, { principal: 'neighbour' }) },
+      { authenticate: onlyFor(callback, ({ token }) => token === VICTIM, { principal: 'neighbour' }) },
       use,
     ),
-  'ServerOptions.onSession': (foreign, use) =>
-    atServer({ onSession: onlyFor(foreign, isOfVictim, undefined) }, use, (session) => session.closed),
-  'ServerOptions.onRequest': (foreign, use) =>
+  'ServerOptions.onSession': (callback, use) =>
+    atServer({ onSession: onlyFor(callback, isOfVictim, undefined) }, use, (session) => session.closed),
+  'ServerOptions.onRequest': (callback, use) =>
     atServer(
       {
         onRequest: Object.assign(
           ((request, context) =>
             isOfVictim(context.session)
-              ? foreign(request, context)
+              ? callback(request, context)
               : `re: ${request.text}`) satisfies ServerOptions['onRequest'],
-          { prepare: foreign },
+          { prepare: callback },
         ),
       },
       use,
     ),
-  'ServerOptions.onFetch': (foreign, use) => atServer({ onFetch: foreign }, use, fetches),
-  'ServerOptions.onError': (foreign, use) =>
+  'ServerOptions.onFetch': (callback, use) => atServer({ onFetch: callback }, use, fetches),
+  'ServerOptions.onError': (callback, use) =>
     atServer(
       {
-        onError: foreign,
+        onError: callback,
         onRequest: ({ text }, { session }) => (isOfVictim(session) ? fails() : `re: ${text}`),
       },
       use,
     ),
-  'ServerOptions.logger': (foreign, use) =>
+  'ServerOptions.logger': (callback, use) =>
     atServer(
       {
-        logger: loggerOf(foreign),
+        logger: loggerOf(callback),
         onRequest: ({ text }, { session }) => (isOfVictim(session) ? fails() : `re: ${text}`),
       },
       use,
     ),
-  'scan(check)': (foreign, use) =>
+  'scan(check)': (callback, use) =>
     atServer(
       {
         features: [
           scan((message, context) =>
-            isOfVictim(context.session) ? foreign(message, context) : { safe: true },
+            isOfVictim(context.session) ? callback(message, context) : { safe: true },
           ),
         ],
       },
       use,
     ),
-  'hooks(list)[]': (foreign, use) =>
+  'hooks(list)[]': (callback, use) =>
     atServer(
       {
         features: [
-          hooks([(context, next) => (isOfVictim(context.session) ? foreign(context, next) : next())]),
+          hooks([(context, next) => (isOfVictim(context.session) ? callback(context, next) : next())]),
         ],
       },
       use,
@@ -333,13 +341,13 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
         await session.request('hello');
       },
     ),
-  'durable(policy)': (foreign, use) =>
+  'durable(policy)': (callback, use) =>
     atServer(
       {
         engine: memoryCluster(),
         features: [
           cluster({ secret: '0123456789abcdef0123456789abcdef' }),
-          durable(onlyFor(foreign, ({ principal }) => principal === VICTIM, false)),
+          durable(onlyFor(callback, ({ principal }) => principal === VICTIM, false)),
         ],
       },
       use,
@@ -347,21 +355,23 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
       // Only a session that comes back can be on record.
       { reconnect: true },
     ),
-  'AgentsOptions.authorize': (foreign, use) =>
+  'AgentsOptions.authorize': (callback, use) =>
     atServer(
       {
-        features: [agents({ authorize: foreign })],
+        features: [agents({ authorize: callback })],
         authenticate: ({ token = 'neighbour' }) => ({ principal: token, agentId: token }),
       },
       use,
       (session) => session.request('x', { to: VICTIM }),
     ),
-  'AgentsOptions.route': (foreign, use) =>
-    atServer({ features: [agents({ route: foreign })] }, use, (session) => session.request('x', { to: 'b' })),
-  'GroupsOptions.authorize': async (foreign, use) => {
+  'AgentsOptions.route': (callback, use) =>
+    atServer({ features: [agents({ route: callback })] }, use, (session) =>
+      session.request('x', { to: 'b' }),
+    ),
+  'GroupsOptions.authorize': async (callback, use) => {
     const listened: Awaited<ReturnType<typeof listening>> = await listening(
       {
-        features: [groups({ authorize: onlyFor(foreign, isOfVictim, true) })],
+        features: [groups({ authorize: onlyFor(callback, isOfVictim, true) })],
         onSession: async (session) => {
           listened.server.group('room').add(session);
           for await (const message of session) await session.send(message.text);
@@ -379,21 +389,21 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
       neighbour: () => asks(neighbour),
     };
   },
-  'RepliesOptions.keep': (foreign, use) =>
+  'RepliesOptions.keep': (callback, use) =>
     atServer(
       {
         features: [
           keptReplies({
-            keep: (request, context: Foreign) => (isOfVictim(context.session) ? foreign(request) : false),
+            keep: (request, context: Callback) => (isOfVictim(context.session) ? callback(request) : false),
           }),
         ],
       },
       use,
     ),
-  'RepliesOptions.authorize': (foreign, use) =>
+  'RepliesOptions.authorize': (callback, use) =>
     atServer(
       {
-        features: [keptReplies({ authorize: foreign })],
+        features: [keptReplies({ authorize: callback })],
         onRequest: ({ text }, context) => {
           if (text === 'keep') context.keep({ name: 'kept', share: 'others' });
           return `re: ${text}`;
@@ -409,8 +419,8 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
         void other.close().catch(quiet);
       },
     ),
-  'ListenOptions.respond': async (foreign, use) => {
-    const { url, port } = await listening({}, use, { respond: foreign });
+  'ListenOptions.respond': async (callback, use) => {
+    const { url, port } = await listening({}, use, { respond: callback });
     const neighbour = use(await connect(url, { WebSocket, onError: quiet }));
     return {
       provoke: () =>
@@ -418,11 +428,11 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
       neighbour: () => asks(neighbour),
     };
   },
-  'ServerSession.on(listener)': (foreign, use) =>
+  'ServerSession.on(listener)': (callback, use) =>
     atServer(
       {
         onSession: (session) => {
-          if (isOfVictim(session)) for (const name of ['state', 'error'] as const) session.on(name, foreign);
+          if (isOfVictim(session)) for (const name of ['state', 'error'] as const) session.on(name, callback);
         },
       },
       use,
@@ -433,22 +443,22 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
   'OpenAIGatewayOptions.keep': gatewayWith((keep) => ({ keep })),
   'OpenAIGatewayOptions.fetch': gatewayWith((fetch) => ({ fetch })),
   'OpenAIGatewayOptions.onUsage': gatewayWith((onUsage) => ({ onUsage })),
-  'OpenAIGatewayOptions.logger': gatewayWith((foreign) => ({
-    logger: loggerOf(foreign),
+  'OpenAIGatewayOptions.logger': gatewayWith((callback) => ({
+    logger: loggerOf(callback),
     baseUrl: 'http://127.0.0.1:1/v1',
     maxRetries: 0,
   })),
-  'chatHandler(answer)': (foreign, use) =>
-    atServer(chatServer(chatHandler(foreign)), use, async (session) => readAll(await chat({})(session))),
-  'ChatHandlerOptions.stream': (foreign, use) => {
+  'chatHandler(answer)': (callback, use) =>
+    atServer(chatServer(chatHandler(callback)), use, async (session) => readAll(await chat({})(session))),
+  'ChatHandlerOptions.stream': (callback, use) => {
     const answer = () => ({ toUIMessageStream: () => new ReadableStream({ start: (each) => each.close() }) });
-    const onRequest = chatHandler(answer as Foreign, { stream: foreign });
+    const onRequest = chatHandler(answer as Callback, { stream: callback });
     return atServer(chatServer(onRequest), use, async (session) => readAll(await chat({})(session)));
   },
-  'ChatHandlerOptions.otherwise': (foreign, use) =>
-    atServer(chatServer(chatHandler(fails, { otherwise: foreign })), use),
-  'ChatHandlerOptions.logger': (foreign, use) =>
-    atServer(chatServer(chatHandler(fails, { logger: loggerOf(foreign) })), use, async (session) =>
+  'ChatHandlerOptions.otherwise': (callback, use) =>
+    atServer(chatServer(chatHandler(fails, { otherwise: callback })), use),
+  'ChatHandlerOptions.logger': (callback, use) =>
+    atServer(chatServer(chatHandler(fails, { logger: loggerOf(callback) })), use, async (session) =>
       readAll(await chat({})(session)),
     ),
   'ChatSocketOptions.onChat': chatSocketWith((onChat) => ({ onChat })),
@@ -456,94 +466,102 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
     onChat: () => ({ toUIMessageStream: () => new ReadableStream({ start: (each) => each.close() }) }),
     stream,
   })),
-  'ChatSocketOptions.logger': chatSocketWith((foreign) => ({ onChat: fails, logger: loggerOf(foreign) })),
-  'Handlers[key]': (foreign, use) => {
+  'ChatSocketOptions.logger': chatSocketWith((callback) => ({ onChat: fails, logger: loggerOf(callback) })),
+  'Handlers[key]': (callback, use) => {
     const contract = defineContract({ ask: { input: schemaOf((value: unknown) => ({ value })) } });
-    return atServer(chatServer(serve(contract, { ask: foreign } as Foreign)), use, (session) =>
-      (contractClient(contract, session).call as Foreign).ask('x'),
+    return atServer(chatServer(serve(contract, { ask: callback } as Callback)), use, (session) =>
+      (contractClient(contract, session).call as Callback).ask('x'),
     );
   },
-  'ServeOptions.otherwise': (foreign, use) =>
-    atServer(chatServer(serve(defineContract({}), {}, { otherwise: foreign })), use),
-  'Schema.~standard.validate': (foreign, use) => {
+  'ServeOptions.otherwise': (callback, use) =>
+    atServer(chatServer(serve(defineContract({}), {}, { otherwise: callback })), use),
+  'Schema.~standard.validate': (callback, use) => {
     const sound = defineContract({ ask: { input: schemaOf((value: unknown) => ({ value })) } });
-    const faulty = defineContract({ ask: { input: schemaOf(foreign) } });
-    return atServer(chatServer(serve(faulty, { ask: quiet } as Foreign)), use, (session) =>
-      (contractClient(sound, session).call as Foreign).ask('x'),
+    const faulty = defineContract({ ask: { input: schemaOf(callback) } });
+    return atServer(chatServer(serve(faulty, { ask: quiet } as Callback)), use, (session) =>
+      (contractClient(sound, session).call as Callback).ask('x'),
     );
   },
-  'ClientOptions.WebSocket': (foreign, use) =>
+  'ClientOptions.WebSocket': (callback, use) =>
     atClient(
       () => ({
-        WebSocket: classOf(foreign),
+        WebSocket: classOf(callback),
       }),
-      foreign,
+      callback,
       use,
     ),
-  'ClientOptions.logger': (foreign, use) =>
-    atClient((each) => ({ logger: loggerOf(each), onRequest: fails }), foreign, use, undefined, askingBack()),
-  'ClientOptions.onError': (foreign, use) =>
-    atClient((onError) => ({ onError, onRequest: fails }), foreign, use, undefined, askingBack()),
-  'ClientOptions.onRequest': (foreign, use) =>
-    atClient((onRequest) => ({ onRequest }), foreign, use, undefined, askingBack()),
-  'ClientOptions.onFetch': (foreign, use) =>
-    atClient((onFetch) => ({ onFetch }), foreign, use, undefined, {
+  'ClientOptions.logger': (callback, use) =>
+    atClient(
+      (each) => ({ logger: loggerOf(each), onRequest: fails }),
+      callback,
+      use,
+      undefined,
+      askingBack(),
+    ),
+  'ClientOptions.onError': (callback, use) =>
+    atClient((onError) => ({ onError, onRequest: fails }), callback, use, undefined, askingBack()),
+  'ClientOptions.onRequest': (callback, use) =>
+    atClient((onRequest) => ({ onRequest }), callback, use, undefined, askingBack()),
+  'ClientOptions.onFetch': (callback, use) =>
+    atClient((onFetch) => ({ onFetch }), callback, use, undefined, {
       onSession: async (session) => void (await session.fetch('http://session/x').catch(quiet)),
     }),
-  'ClientOptions.token': (foreign, use) => atClient((token) => ({ token }), foreign, use),
-  'ClientOptions.traceparent': (foreign, use) => atClient((traceparent) => ({ traceparent }), foreign, use),
-  'SessionStore.getItem': (foreign, use) => atClient((each) => store(each, 'getItem'), foreign, use),
-  'SessionStore.setItem': (foreign, use) => atClient((each) => store(each, 'setItem'), foreign, use),
-  'SessionStore.removeItem': (foreign, use) =>
+  'ClientOptions.token': (callback, use) => atClient((token) => ({ token }), callback, use),
+  'ClientOptions.traceparent': (callback, use) => atClient((traceparent) => ({ traceparent }), callback, use),
+  'SessionStore.getItem': (callback, use) => atClient((each) => store(each, 'getItem'), callback, use),
+  'SessionStore.setItem': (callback, use) => atClient((each) => store(each, 'setItem'), callback, use),
+  'SessionStore.removeItem': (callback, use) =>
     atClient(
       (each) => store(each, 'removeItem'),
-      foreign,
+      callback,
       use,
       (session) => session.close(),
     ),
-  'SessionChatTransport(session)': async (foreign, use) => {
+  'SessionChatTransport(session)': async (callback, use) => {
     const place = await atServer({}, use);
-    return { ...place, provoke: () => soon(chat({})(foreign)) };
+    return { ...place, provoke: () => soon(chat({})(callback)) };
   },
   'SessionChatTransportOptions.body': transportWith('body'),
   'SessionChatTransportOptions.headers': transportWith('headers'),
   'SessionChatTransportOptions.prepareSendMessagesRequest': transportWith('prepareSendMessagesRequest'),
-  'SessionChatTransportOptions.logger': async (foreign, use) => ({
+  'SessionChatTransportOptions.logger': async (callback, use) => ({
     ...(await atServer({}, use)),
     provoke: async () => {
       const stopping = new AbortController();
-      const transport = new SessionChatTransport(UNSTOPPABLE as Foreign, { logger: loggerOf(foreign) });
+      const transport = new SessionChatTransport(UNSTOPPABLE as Callback, { logger: loggerOf(callback) });
       await transport.reconnectToStream({ chatId: 'c', abortSignal: stopping.signal });
       stopping.abort();
     },
   }),
-  'SessionChatsOptions.Chat': async (foreign, use) => ({
+  'SessionChatsOptions.Chat': async (callback, use) => ({
     ...(await atServer({}, use)),
     provoke: async () =>
-      sessionChats(new SessionChatTransport(UNSTOPPABLE as Foreign), { Chat: classOf(foreign) }).get('c'),
+      sessionChats(new SessionChatTransport(UNSTOPPABLE as Callback), { Chat: classOf(callback) }).get('c'),
   }),
-  'SessionChatsOptions.init': async (foreign, use) => ({
+  'SessionChatsOptions.init': async (callback, use) => ({
     ...(await atServer({}, use)),
     provoke: async () =>
-      sessionChats(new SessionChatTransport(UNSTOPPABLE as Foreign), { Chat: KEPT, init: foreign }).get('c'),
+      sessionChats(new SessionChatTransport(UNSTOPPABLE as Callback), { Chat: KEPT, init: callback }).get(
+        'c',
+      ),
   }),
-  'SendTensorOptions.fallback': (foreign, use) =>
+  'SendTensorOptions.fallback': (callback, use) =>
     atServer(
       { features: [tensors({ avp: { identity: MODEL } })] },
       use,
-      (session) => session.sendTensor(TENSOR, { fallback: foreign }),
+      (session) => session.sendTensor(TENSOR, { fallback: callback }),
       otherEnd,
     ),
-  'AvpOptions.maps.has': (foreign, use) =>
+  'AvpOptions.maps.has': (callback, use) =>
     atServer(
-      { features: [tensors({ avp: { identity: MODEL, maps: { has: foreign } } })] },
+      { features: [tensors({ avp: { identity: MODEL, maps: { has: callback } } })] },
       use,
       undefined,
       otherEnd,
     ),
-  'AvpOptions.tokens': (foreign, use) =>
+  'AvpOptions.tokens': (callback, use) =>
     atServer(
-      { features: [tensors({ avp: { identity: MODEL, tokens: foreign } })] },
+      { features: [tensors({ avp: { identity: MODEL, tokens: callback } })] },
       use,
       undefined,
       otherEnd,
@@ -553,26 +571,26 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
   'SocketWatcher.onOpen': watching('onOpen'),
   'SocketWatcher.onFrame': watching('onFrame'),
   'SocketWatcher.onClosed': watching('onClosed'),
-  'tap(sink)': (foreign, use) =>
-    atClient((sink) => ({ WebSocket: tap(WebSocket as Foreign, sink) }), foreign, use),
-  'RecorderOptions.selection': (foreign, use) =>
+  'tap(sink)': (callback, use) =>
+    atClient((sink) => ({ WebSocket: tap(WebSocket as Callback, sink) }), callback, use),
+  'RecorderOptions.selection': (callback, use) =>
     atClient(
-      (selection) => ({ WebSocket: tap(WebSocket as Foreign, quiet, { selection } as Foreign) }),
-      foreign,
+      (selection) => ({ WebSocket: tap(WebSocket as Callback, quiet, { selection } as Callback) }),
+      callback,
       use,
     ),
-  'LoadOptions.onProgress': async (foreign, use) => ({
+  'LoadOptions.onProgress': async (callback, use) => ({
     ...(await atServer({}, use)),
     // A source that fails, so that the next call loads again.
-    provoke: () => loadEncoding('LLAMA_BPE', { onProgress: foreign, source: failingSource() }),
+    provoke: () => loadEncoding('LLAMA_BPE', { onProgress: callback, source: failingSource() }),
   }),
-  'UserInterfaceOptions.edit': async (foreign, use) => ({
+  'UserInterfaceOptions.edit': async (callback, use) => ({
     ...(await atServer({}, use)),
     async provoke() {
       const folder = await mkdtemp(join(tmpdir(), 'parlance-pages-'));
       try {
         await writeFile(join(folder, 'index.html'), '<title>page</title>');
-        createUserInterface({ folder, edit: foreign });
+        createUserInterface({ folder, edit: callback });
       } finally {
         await rm(folder, { recursive: true });
       }
@@ -584,7 +602,7 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
   'Engine.connectLogs': ENGINE,
   'Engine.connectStore': ENGINE,
   'ReplyLogs.listen(onEnded)': ENGINE,
-  'ReplyLogs.watch(onNews)': ENGINE,
+  'ReplyLogs.watch(onChanges)': ENGINE,
   'IoredisClient.call': ENGINE,
   'IoredisClient.callBuffer': ENGINE,
   'IoredisClient.duplicate': ENGINE,
@@ -614,14 +632,14 @@ function askingBack(): ServerOptions {
 }
 
 function transportWith(name: string): SetUp {
-  return (foreign, use) =>
+  return (callback, use) =>
     atServer(
       chatServer(chatHandler(() => new ReadableStream({ start: (each) => each.close() }))),
       use,
-      async (session) => readAll(await chat({ [name]: foreign })(session)),
+      async (session) => readAll(await chat({ [name]: callback })(session)),
     );
 }
 
-function tensorWith(options: (foreign: Foreign) => Foreign): SetUp {
-  return (foreign, use) => atServer({}, use, (session) => session.sendTensor(TENSOR, options(foreign)));
+function tensorWith(options: (callback: Callback) => Callback): SetUp {
+  return (callback, use) => atServer({}, use, (session) => session.sendTensor(TENSOR, options(callback)));
 }

@@ -27,7 +27,7 @@ const ENTRIES = [
 ];
 
 /** Names such as `AgentsOptions.authorize`: the type that has the member, and the member. */
-export function functionsHandedIn(): readonly string[] {
+export function applicationCallbacks(): readonly string[] {
   const files = ENTRIES.map((entry) => join(ROOT, 'packages', entry));
   const program = ts.createProgram(files, {
     strict: true,

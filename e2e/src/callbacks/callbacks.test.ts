@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { BEHAVIOURS } from './behaviours.js';
-import { functionsHandedIn } from './functions.js';
+import { applicationCallbacks } from './functions.js';
 import { OURS, PLACES, type SetUp } from './places.js';
 
 /**
@@ -51,7 +51,7 @@ afterEach(async () => {
 
 it('each function that the types let an application hand in has a place here', () => {
   const ours = Object.values(OURS);
-  const found = functionsHandedIn().filter((name) => !ours.some((names) => names.test(name)));
+  const found = applicationCallbacks().filter((name) => !ours.some((names) => names.test(name)));
   expect(found).toEqual(Object.keys(PLACES).sort());
 });
 
@@ -63,11 +63,11 @@ describe.each(places)('%s', (_name, setUp) => {
   it('may do anything', async () => {
     let behave: () => unknown = () => undefined;
     let calls = 0;
-    const foreign = () => {
+    const callback = () => {
       calls++;
       return behave();
     };
-    const place = await setUp(foreign, use);
+    const place = await setUp(callback, use);
     const broken: string[] = [];
     for (const [what, behaviour] of Object.entries(BEHAVIOURS)) {
       behave = behaviour;
