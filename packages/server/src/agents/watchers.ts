@@ -1,5 +1,10 @@
 import { type AgentInfo, type Message, ProtocolError, type RequestHandler } from '@parlance/protocol';
-import { type DirectoryNews, type DirectoryQuery, decodeNews, newsFields } from '@parlance/protocol/internal';
+import {
+  type DirectoryChanges,
+  type DirectoryQuery,
+  decodeChanges,
+  newsFields,
+} from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../session/endpoint.js';
 import { type Agent, infoOf } from './agent.js';
 import type { Policy } from './policy.js';
@@ -44,7 +49,7 @@ function namesIn(said: readonly Message[]): WatchState['sent'] | undefined {
   const names = new Set<string>();
   let isComplete = false;
   for (const part of said) {
-    const news = decodeNews(part);
+    const news = decodeChanges(part);
     for (const { id } of news.present) names.add(id);
     for (const name of news.gone) names.delete(name);
     isComplete ||= news.isComplete;
@@ -147,7 +152,7 @@ export class Watchers {
       const addresses = this.#host.visibleTo(watcher.principal);
       for (let i = 0; i === 0 || i < addresses.length; i += PIECE) {
         const piece = addresses.slice(i, i + PIECE);
-        const news = this.#newsOf(asker, watcher, piece, i + PIECE >= addresses.length);
+        const news = this.#changesOf(asker, watcher, piece, i + PIECE >= addresses.length);
         yield { json: newsFields(news) };
       }
       if (isWatch) yield* this.#follow(asker, watcher);
@@ -172,7 +177,7 @@ export class Watchers {
         }
         const changed = [...dirty].slice(0, PIECE);
         for (const address of changed) dirty.delete(address);
-        const news = this.#newsOf(asker, watcher, changed, true);
+        const news = this.#changesOf(asker, watcher, changed, true);
         if (news.present.length + news.gone.length > 0) yield { json: newsFields(news) };
       }
     } finally {
@@ -200,12 +205,12 @@ export class Watchers {
   }
 
   /** The news about these agents that the watcher does not have yet; from now on it counts as having them. */
-  #newsOf(
+  #changesOf(
     asker: ServerEndpoint,
     watcher: Watcher,
     addresses: readonly string[],
     isComplete: boolean,
-  ): DirectoryNews {
+  ): DirectoryChanges {
     const { agentAt, policy } = this.#host;
     const { principal, sent } = watcher;
     const isWatching = this.#watchers.get(asker) === watcher;

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { EngineConnection } from './engine.js';
-import { type EngineBounds, type ReplyLogs, type ReplyNews, UNKNOWN } from './logs/logs.js';
+import { type EngineBounds, type ReplyChanges, type ReplyLogs, UNKNOWN } from './logs/logs.js';
 import type { ReplyHead } from './logs/reply.js';
 import { redis } from './redis.js';
 import { repliesOf } from './testing/engines.js';
@@ -132,7 +132,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a connection to Red
       );
       parts++;
     };
-    const news: ReplyNews[] = [];
+    const news: ReplyChanges[] = [];
     const stop = reader.watch(head.id, (each) => news.push(each));
     await expect.poll(() => news).toEqual([UNKNOWN]);
     await append();

@@ -8,8 +8,8 @@ import { redis } from '../engine/redis.js';
 import { Seal } from '../engine/seal/keys.js';
 import { repliesOf } from '../engine/testing/engines.js';
 import { type RedisServer, redisMissing, startRedis } from '../engine/testing/redis-server.js';
+import { Changes } from './changes.js';
 import { ReplyLog } from './log.js';
-import { News } from './news.js';
 
 /** Readers of a reply that was changed in Redis: they get an end or an error, and do not wait. */
 
@@ -60,7 +60,7 @@ changes.set('a place is missing', (client, { i }) => client.zremrangebyscore(i, 
 
 /** Follows as the server does. @returns how many parts there were, and how it ended. */
 async function follow(log: ReplyLog, id: string, after: number): Promise<string> {
-  const news = new News((onChange) => log.watch(id, onChange), new AbortController().signal);
+  const news = new Changes((onChange) => log.watch(id, onChange), new AbortController().signal);
   let next = after;
   try {
     for (let isOn = false; ; isOn = true) {

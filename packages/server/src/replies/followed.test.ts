@@ -27,9 +27,9 @@ describe('a reply that is followed', () => {
 
   it('is told from what is published, which overlaps', () => {
     const followed = current(3);
-    followed.handleNews({ from: 3, records: recordsOf(4, 5) });
-    followed.handleNews({ from: 4, records: recordsOf(5, 6) });
-    followed.handleNews({ from: 3, records: recordsOf(4) });
+    followed.handleChanges({ from: 3, records: recordsOf(4, 5) });
+    followed.handleChanges({ from: 4, records: recordsOf(5, 6) });
+    followed.handleChanges({ from: 3, records: recordsOf(4) });
     expect(numbersAt(followed, 3)).toEqual([4, 5, 6]);
     expect(numbersAt(followed, 5)).toEqual([6]);
     expect(numbersAt(followed, 6)).toEqual([]);
@@ -39,7 +39,7 @@ describe('a reply that is followed', () => {
 
   it('is read where something was not published', () => {
     const followed = current(3);
-    followed.handleNews({ from: 5, records: recordsOf(6) });
+    followed.handleChanges({ from: 5, records: recordsOf(6) });
     expect(followed.read(3)).toBeUndefined();
     expect(followed.read(4)).toBeUndefined();
     expect(numbersAt(followed, 5)).toEqual([6]);
@@ -47,10 +47,10 @@ describe('a reply that is followed', () => {
 
   it('is read again after something may have been missed, also while it was read', () => {
     const followed = current(3);
-    followed.handleNews(UNKNOWN);
+    followed.handleChanges(UNKNOWN);
     expect(followed.read(3)).toBeUndefined();
     const { changes } = followed;
-    followed.handleNews(UNKNOWN);
+    followed.handleChanges(UNKNOWN);
     // The answer may be older than what was missed.
     followed.handleRead(3, NOTHING, changes);
     expect(followed.read(3)).toBeUndefined();
@@ -63,18 +63,18 @@ describe('a reply that is followed', () => {
     let told = 0;
     const watcher = () => void told++;
     followed.add(watcher);
-    followed.handleNews({ from: 0, records: recordsOf(1) });
-    followed.handleNews(UNKNOWN);
+    followed.handleChanges({ from: 0, records: recordsOf(1) });
+    followed.handleChanges(UNKNOWN);
     expect(told).toBe(2);
     followed.delete(watcher);
-    followed.handleNews(UNKNOWN);
+    followed.handleChanges(UNKNOWN);
     expect([told, followed.size]).toEqual([2, 0]);
   });
 
   it('keeps a bounded part of what was published', () => {
     const followed = current(0);
     const large = () => [new Uint8Array(10_000)];
-    for (let from = 0; from < 100; from++) followed.handleNews({ from, records: large() });
+    for (let from = 0; from < 100; from++) followed.handleChanges({ from, records: large() });
     expect(followed.read(0)).toBeUndefined();
     expect(followed.read(80)).toBeUndefined();
     expect(followed.read(97)?.records).toHaveLength(1);

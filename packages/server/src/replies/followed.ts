@@ -1,4 +1,4 @@
-import { type ReplyNews, UNKNOWN } from '../engine/logs/logs.js';
+import { type ReplyChanges, UNKNOWN } from '../engine/logs/logs.js';
 import type { ReplyPieces } from '../engine/logs/reply.js';
 import { Tail } from './tail.js';
 
@@ -40,7 +40,7 @@ export class Followed {
     this.#watchers.delete(onChange);
   }
 
-  handleNews(news: ReplyNews): void {
+  handleChanges(news: ReplyChanges): void {
     if (news === UNKNOWN) {
       this.#isStale = true;
       this.#changes++;
@@ -56,7 +56,7 @@ export class Followed {
   /** What the engine has is not what a node has written: readers need not wait. */
   fail(error: unknown): void {
     this.failure = error;
-    this.handleNews(UNKNOWN);
+    this.handleChanges(UNKNOWN);
   }
 
   /**

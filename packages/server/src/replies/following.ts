@@ -3,9 +3,9 @@ import { CodedPart, countable, decodeMetadata, encodeKept } from '@parlance/prot
 import type { ReplyEntry } from '../engine/logs/reply.js';
 import type { Slot } from '../server/features/slot.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
+import { Changes } from './changes.js';
 import type { Follow, FollowState, Follows } from './follows.js';
 import type { ReplyLog } from './log.js';
-import { News } from './news.js';
 import type { Owners } from './owners.js';
 import { failureOf, heldBytes, type RecordCoders, ReplyReader } from './reader.js';
 import type { Recording } from './recording.js';
@@ -100,7 +100,7 @@ export class Following {
     const { limits, coders, recordingOf, log } = this.#parts;
     const after = follow.next;
     const coder = coders.for(reply.encoding);
-    const news = new News((onChange) => log.watch(reply.id, onChange), signal);
+    const news = new Changes((onChange) => log.watch(reply.id, onChange), signal);
     const recording = recordingOf(reply.id);
     if (recording !== undefined) recording.followers++;
     try {
@@ -160,7 +160,7 @@ async function reach(
   log: ReplyLog,
   id: string,
   count: number,
-  news: News,
+  news: Changes,
   signal: AbortSignal,
 ): Promise<void> {
   while (count > 0 && !signal.aborted) {

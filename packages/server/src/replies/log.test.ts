@@ -4,9 +4,9 @@ import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { batchCharge, type EngineHead, headCharge, type ReplyLogs, UNKNOWN } from '../engine/logs/logs.js';
 import { memoryReplies } from '../engine/logs/memory.js';
+import { Changes } from './changes.js';
 import { BATCH_MS, MAX_PENDING, MAX_PENDING_BYTES } from './engine-writer.js';
 import { ReplyLog } from './log.js';
-import { News } from './news.js';
 import type { Failing } from './writer.js';
 
 const BOUNDS = { maxReplies: 100, maxReplyBytes: 4 << 20, maxOwnerBytes: 32 << 20, maxBytes: 256 << 20 };
@@ -86,7 +86,7 @@ function randomOf(seed: number): () => number {
 
 /** Follows as the server does. @returns the parts, and the code of the failure at the end. */
 async function follow(log: ReplyLog, id: string, after: number) {
-  const news = new News((onChange) => log.watch(id, onChange), new AbortController().signal);
+  const news = new Changes((onChange) => log.watch(id, onChange), new AbortController().signal);
   const records: Uint8Array[] = [];
   try {
     for (let isOn = false; ; isOn = true) {
@@ -139,13 +139,13 @@ function unreliable(
     follow: (id) => distort(() => engine.follow(id)),
     list: (owner, before) => distort(() => engine.list(owner, before)),
     shared: () => engine.shared(),
-    watch(id, onNews) {
+    watch(id, onChanges) {
       // Some news never come, which is not always said; others come late, and in order.
       let last: Promise<unknown> = Promise.resolve();
       return engine.watch(id, (news) => {
         const fate = news === UNKNOWN ? 1 : random();
         if (fate < 0.1) return;
-        last = last.then(tick).then(() => onNews(fate < 0.2 ? UNKNOWN : news));
+        last = last.then(tick).then(() => onChanges(fate < 0.2 ? UNKNOWN : news));
       });
     },
     // Writers are not told of what other nodes have ended.

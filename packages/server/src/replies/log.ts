@@ -143,7 +143,7 @@ export class ReplyLog {
       liveMs: this.#liveMsOf(head),
       onWritten: (from, records) => {
         const news = records === undefined ? UNKNOWN : { from, records };
-        this.#followed.get(id)?.followed.handleNews(news);
+        this.#followed.get(id)?.followed.handleChanges(news);
         this.#count(writer);
         // The requester may still need what the engine does not have.
         if (writer.isOver && !writer.hasFailed) this.#forget(id, writer);
@@ -260,7 +260,7 @@ export class ReplyLog {
       const followed = new Followed();
       const stop = this.#isWriting(id)
         ? () => {}
-        : this.#options.engine.watch(id, (news) => followed.handleNews(news));
+        : this.#options.engine.watch(id, (news) => followed.handleChanges(news));
       entry = { followed, stop };
       this.#followed.set(id, entry);
       this.#tick();
@@ -389,7 +389,7 @@ export class ReplyLog {
       const isOver = state === undefined || state.hasEnded || state.parts > last;
       if (isOver || (await this.#orphans.has(id, state))) {
         if (!isOver) await this.find({ id });
-        followed.handleNews(UNKNOWN);
+        followed.handleChanges(UNKNOWN);
       }
     } catch (error) {
       this.#answers.handle(error);

@@ -31,11 +31,11 @@ import { listReplies } from './list.js';
 import { ReplyLog, type ReplyLogOptions } from './log.js';
 import type { ReplyQuestion, ResolvedRepliesOptions } from './options.js';
 import { Owners } from './owners.js';
+import { OwnershipProof } from './ownership-proof.js';
+import { readQuery } from './query.js';
 import { RecordCoders } from './reader.js';
 import { positionIn } from './said.js';
 import { Turns } from './turns.js';
-import { Vouching } from './vouching.js';
-import { readWish } from './wish.js';
 
 export interface RepliesHost {
   readonly options: {
@@ -68,7 +68,7 @@ export class Replies {
   readonly keeping: Keeping;
   readonly #host: RepliesHost;
   readonly #log: ReplyLog;
-  readonly #vouching: Vouching | undefined;
+  readonly #ownership: OwnershipProof | undefined;
   readonly #following: Following;
   #dropped = 0;
   /** A list may take many questions to the application, so an owner gets one after the other. */
@@ -88,7 +88,7 @@ export class Replies {
     } else {
       const { engine } = node;
       this.#log = new ReplyLog({ ...common, engine });
-      this.#vouching = new Vouching({ engine, logger, now, owners, maxTtlMs });
+      this.#ownership = new OwnershipProof({ engine, logger, now, owners, maxTtlMs });
     }
     const coders = new RecordCoders(options);
     const recordingOf = (id: string) => this.keeping.running.get(id);
@@ -129,7 +129,7 @@ export class Replies {
 
   /** A session begins in place of one that is gone, and may go on with its replies. Resolves when that is known. */
   async adopt(session: ServerEndpoint, resume: ResumeOffer): Promise<void> {
-    if (!this.owners.adopt(session, resume)) await this.#vouching?.prove(session, resume);
+    if (!this.owners.adopt(session, resume)) await this.#ownership?.prove(session, resume);
   }
 
   /** A handler whose replies are kept if the server's options say so. */
@@ -142,16 +142,16 @@ export class Replies {
   handlerFor(session: ServerEndpoint, stream: number, said: readonly CodedBody[] = []): OwnHandler {
     return (request, context) => {
       if (said.length > 0) return this.#goOn(session, stream, said, context);
-      const wish = readWish(request.metadata);
-      if (wish.kind === 'follow') return this.#follow(session, stream, wish, context);
-      if (wish.kind === 'stop') return this.#stop(session, wish.target).then(() => '');
+      const query = readQuery(request.metadata);
+      if (query.kind === 'follow') return this.#follow(session, stream, query, context);
+      if (query.kind === 'stop') return this.#stop(session, query.target).then(() => '');
       return this.#list(session, context.signal);
     };
   }
 
   /** A session is over here. */
   handleEnded(session: ServerEndpoint, error: ProtocolError | undefined): void {
-    this.#vouching?.update(session.id);
+    this.#ownership?.update(session.id);
     if (session.hasMoved) this.owners.leave(session.id);
     if (session.isDurable && (session.hasMoved || error?.code === 'fenced')) this.keeping.handleLeft(session);
   }
@@ -160,7 +160,7 @@ export class Replies {
   sweep(): void {
     for (const recording of [...this.keeping.running.values()]) recording.checkRead();
     this.#log.sweep();
-    this.#vouching?.updateAll();
+    this.#ownership?.updateAll();
     this.owners.sweep(this.#host.now());
   }
 
@@ -213,7 +213,7 @@ export class Replies {
   }
 
   async *#list(session: ServerEndpoint, signal: AbortSignal): AsyncGenerator<{ readonly json: unknown }> {
-    await this.#vouching?.proven(session);
+    await this.#ownership?.proven(session);
     const owner = this.owners.of(session);
     const turn = await this.#lists.next(owner);
     try {
@@ -237,7 +237,7 @@ export class Replies {
     action: ReplyQuestion['action'],
   ): Promise<ReplyEntry> {
     const [id, name] = [get(target, 'id'), get(target, 'name')];
-    await this.#vouching?.proven(session);
+    await this.#ownership?.proven(session);
     const owner = this.owners.of(session);
     const isId = typeof id === 'string' && id.startsWith(REPLY_ID_PREFIX);
     const found = isId

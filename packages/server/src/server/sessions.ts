@@ -20,7 +20,7 @@ import { loadCapabilities } from '../base/load-codecs.js';
 import { createLoopShares } from '../base/loop-shares.js';
 import { Vocabularies } from '../base/vocabularies.js';
 import type { KnownPeer } from '../session/admission/lookup.js';
-import { Strangers } from '../session/admission/strangers.js';
+import { OtherProcesses } from '../session/admission/other-processes.js';
 import { Connection } from '../session/connection.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 import type { SessionHost, Unanswered } from '../session/host.js';
@@ -30,7 +30,7 @@ import type { ServerSession } from '../session/served-session.js';
 import { Visitors } from '../session/visitors.js';
 import { addressKey } from '../transport/http/addresses.js';
 import { Door } from '../transport/http/door.js';
-import { Handshakes, MAX_HANDSHAKES, MAX_PASSED } from '../transport/http/handshakes.js';
+import { Handshakes, MAX_HANDSHAKES, MAX_PROXIED } from '../transport/http/handshakes.js';
 import type { Refusal } from '../transport/http/site.js';
 import type { Transport } from '../transport/transport.js';
 import { type Drain, returnDelay, sendAway } from './drain.js';
@@ -67,7 +67,7 @@ export class Sessions extends ServerAdmission implements SessionHost {
   readonly #untilLoaded: () => Promise<boolean> | undefined;
   readonly #sweep;
   readonly #meter;
-  readonly #strangers: Strangers;
+  readonly #otherProcesses: OtherProcesses;
 
   /**
    * @param equip installs the features of the server.
@@ -96,7 +96,7 @@ export class Sessions extends ServerAdmission implements SessionHost {
     this.#offered = new OfferedOptions(options, this.features);
     this.vocabularies = new Vocabularies(this.#offered.capabilities.encodings, options.logger);
     this.#meter = this.features.use(METER);
-    this.#strangers = new Strangers(options.logger, this.node);
+    this.#otherProcesses = new OtherProcesses(options.logger, this.node);
     this.#sweep = createSweep(sweepInterval(timers));
   }
 
@@ -159,7 +159,7 @@ export class Sessions extends ServerAdmission implements SessionHost {
 
   onConnected(greeting: Unanswered, { ip, proxied }: KnownPeer): void {
     this.#sweep.add(greeting);
-    const [key, most] = proxied === undefined ? [addressKey(ip)] : ['other nodes', MAX_PASSED];
+    const [key, most] = proxied === undefined ? [addressKey(ip)] : ['other nodes', MAX_PROXIED];
     const evicted = this.greetings.add(greeting, key, most);
     if (evicted === undefined) return;
     this.observer?.handleLimited('handshakesPerIp');
@@ -179,7 +179,7 @@ export class Sessions extends ServerAdmission implements SessionHost {
 
   onNotResumed(sessionId: string, reason: ResumeRefusal): void {
     this.observer?.handleNotResumed(reason);
-    if (this.options.engine === undefined) this.#strangers.handle(sessionId, reason);
+    if (this.options.engine === undefined) this.#otherProcesses.handle(sessionId, reason);
   }
 
   protected get isDraining(): boolean {

@@ -19,8 +19,8 @@ import type { Relay } from '../relay.js';
 import type { RelayTarget } from '../target.js';
 import { type Inflow, Inflows } from './inflows.js';
 import { AGENTS, chargeOf, type RelayMessageType, readBody, readReport } from './messages.js';
+import { NotOwner, type SpeakingFor } from './not-owner.js';
 import { type RemoteAgent, type RemoteHost, RemoteSource, type RemoteWire } from './remote-session.js';
-import { type SpeakingFor, Strangers } from './strangers.js';
 
 export interface IncomingOptions extends RemoteHost, SpeakingFor {
   readonly relay: Relay;
@@ -48,7 +48,7 @@ export class IncomingRelay implements LinkEnd, RemoteWire {
   readonly #link: Link;
   readonly #options: IncomingOptions;
   readonly #sources = new Map<number, RemoteSource>();
-  readonly #strangers: Strangers;
+  readonly #notOwner: NotOwner;
   readonly #requests = new Map<number, RemoteSource>();
   /** Bytes of each tensor that have not come yet. */
   readonly #tensors = new Map<number, number>();
@@ -58,7 +58,7 @@ export class IncomingRelay implements LinkEnd, RemoteWire {
   constructor(link: Link, options: IncomingOptions) {
     this.#link = link;
     this.#options = options;
-    this.#strangers = new Strangers(options);
+    this.#notOwner = new NotOwner(options);
     this.#inflows = new Inflows(
       options.accessTo,
       (type, fields) => this.send(type, fields),
@@ -122,7 +122,7 @@ export class IncomingRelay implements LinkEnd, RemoteWire {
         return this.#open(number, fields);
       case 'close': {
         const source = this.#sources.get(number);
-        const sender = source ?? this.#strangers.delete(number);
+        const sender = source ?? this.#notOwner.delete(number);
         if (sender !== undefined) this.#link.quota.add(-costOf(sender));
         if (source === undefined) return;
         this.#sources.delete(number);
@@ -133,7 +133,7 @@ export class IncomingRelay implements LinkEnd, RemoteWire {
       case 'request':
       case 'tensor': {
         const source = this.#sources.get(number) ?? this.#reconsider(number);
-        if (source === undefined) return this.#refuseStranger(type, number, fields);
+        if (source === undefined) return this.#refuseNotOwner(type, number, fields);
         const [own, way] = [countField(fields[1]), countField(fields[2])];
         return this.#begin(type, source, own, way, fields.slice(3), bytes);
       }
@@ -195,8 +195,8 @@ export class IncomingRelay implements LinkEnd, RemoteWire {
 
   /** @throws {ProtocolError} `bad_message`, `over_budget`. */
   #open(number: number, [, id, principal, agentId, algorithms, encoding]: readonly unknown[]): void {
-    const isTaken = this.#sources.has(number) || this.#strangers.has(number);
-    if (isTaken || this.#sources.size + this.#strangers.size >= MAX_SOURCES) throw malformed();
+    const isTaken = this.#sources.has(number) || this.#notOwner.has(number);
+    if (isTaken || this.#sources.size + this.#notOwner.size >= MAX_SOURCES) throw malformed();
     const negotiated = readAgreement(algorithms, encoding);
     const agent = {
       sessionId: shortField(id, MAX_ID),
@@ -207,11 +207,11 @@ export class IncomingRelay implements LinkEnd, RemoteWire {
     const cost = costOf(agent);
     if (!this.#link.quota.hasRoom(cost)) throw tooMuch();
     this.#link.quota.add(cost);
-    if (this.#strangers.check(number, agent)) this.#introduce(number, agent);
+    if (this.#notOwner.check(number, agent)) this.#introduce(number, agent);
   }
 
   #reconsider(number: number): RemoteSource | undefined {
-    const agent = this.#strangers.take(number);
+    const agent = this.#notOwner.take(number);
     return agent && this.#introduce(number, agent);
   }
 
@@ -222,8 +222,8 @@ export class IncomingRelay implements LinkEnd, RemoteWire {
   }
 
   /** @throws {ProtocolError} `bad_message` if the sender was never introduced. */
-  #refuseStranger(type: string, number: number, fields: readonly unknown[]): void {
-    const refusal = this.#strangers.refusalOf(number);
+  #refuseNotOwner(type: string, number: number, fields: readonly unknown[]): void {
+    const refusal = this.#notOwner.refusalOf(number);
     if (refusal === undefined) throw malformed();
     const own = countField(fields[1]);
     if (type === 'message') this.send('refused', [countField(fields[2]), own, ...refusal]);

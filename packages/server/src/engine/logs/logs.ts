@@ -52,10 +52,10 @@ export interface ReplyLogs {
   /** The newest replies that others than their owner may follow, newest first; some may be gone. */
   shared(): Promise<readonly string[]>;
   /**
-   * Calls `onNews` for what is added to a reply from about now on, until the returned function is called: with
+   * Calls `onChanges` for what is added to a reply from about now on, until the returned function is called: with
    * {@link UNKNOWN} once this is certain, and whenever something may have been missed.
    */
-  watch(id: string, onNews: (news: ReplyNews) => void): () => void;
+  watch(id: string, onChanges: (news: ReplyChanges) => void): () => void;
   /**
    * Calls `onEnded` with the ID of each reply of the writer `by` that another node has ended, until the returned function is
    * called: with `undefined` once this is certain, and whenever one may have been missed.
@@ -168,7 +168,9 @@ export interface EnginePage {
 }
 
 /** Parts that were added after number `from`, or that something has changed. */
-export type ReplyNews = { readonly from: number; readonly records: readonly Uint8Array[] } | typeof UNKNOWN;
+export type ReplyChanges =
+  | { readonly from: number; readonly records: readonly Uint8Array[] }
+  | typeof UNKNOWN;
 
 export const UNKNOWN = 'unknown';
 export const NO_BYTES = new Uint8Array(0);

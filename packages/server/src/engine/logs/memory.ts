@@ -15,8 +15,8 @@ import {
   PAGE_SIZE,
   READ_SIZE,
   type ReplyBatch,
+  type ReplyChanges,
   type ReplyLogs,
-  type ReplyNews,
   UNKNOWN,
   type WrittenBy,
 } from './logs.js';
@@ -78,7 +78,7 @@ export function memoryReplies(now: () => number, capacity?: Capacity): MemoryRep
   const shared = new Set<Stored>();
   const ended = new Set<Stored>();
   const proofs = new Expiring<Proof>(now);
-  const watched = new Map<string, Set<(news: ReplyNews) => void>>();
+  const watched = new Map<string, Set<(news: ReplyChanges) => void>>();
   /** By node. */
   const listeners = new Map<string, (id: string | undefined) => void>();
   const shares = new Shares<Stored>(capacity?.maxBytes ?? Number.POSITIVE_INFINITY, (stored) => {
@@ -143,8 +143,8 @@ export function memoryReplies(now: () => number, capacity?: Capacity): MemoryRep
     };
   }
 
-  function tell(id: string, news: ReplyNews): void {
-    for (const onNews of [...(watched.get(id) ?? [])]) onNews(news);
+  function tell(id: string, news: ReplyChanges): void {
+    for (const onChanges of [...(watched.get(id) ?? [])]) onChanges(news);
   }
 
   function freeIfOver(stored: Stored): void {
@@ -322,15 +322,15 @@ export function memoryReplies(now: () => number, capacity?: Capacity): MemoryRep
       return newest.slice(0, MAX_SHARED).map(({ head }) => head.id);
     },
 
-    watch(id, onNews) {
+    watch(id, onChanges) {
       const watchers = watched.get(id) ?? new Set();
       watched.set(id, watchers);
-      watchers.add(onNews);
+      watchers.add(onChanges);
       queueMicrotask(() => {
-        if (watchers.has(onNews)) onNews(UNKNOWN);
+        if (watchers.has(onChanges)) onChanges(UNKNOWN);
       });
       return () => {
-        watchers.delete(onNews);
+        watchers.delete(onChanges);
         if (watchers.size === 0 && watched.get(id) === watchers) watched.delete(id);
       };
     },

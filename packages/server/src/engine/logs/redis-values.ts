@@ -1,6 +1,6 @@
 import { ProtocolError } from '@parlance/protocol';
 import { ByteReader, ByteWriter, isCount } from '@parlance/protocol/internal';
-import { framedLength, type ReplyBatch, type ReplyNews, UNKNOWN, type WrittenBy } from './logs.js';
+import { framedLength, type ReplyBatch, type ReplyChanges, UNKNOWN, type WrittenBy } from './logs.js';
 import { type DurableRequest, READ_PARTS } from './reply.js';
 
 /** What is kept of replies in Redis, as bytes and texts. See `reply-scripts.ts`. */
@@ -28,7 +28,7 @@ export function published(from: number, bytes: Uint8Array): Uint8Array {
   return Buffer.concat([Buffer.from(`${from}:`), bytes]);
 }
 
-export function newsOf(message: Buffer): ReplyNews {
+export function newsOf(message: Buffer): ReplyChanges {
   const at = message.indexOf(':');
   const from = Number(message.subarray(0, Math.max(0, at)).toString());
   if (at < 1 || !Number.isSafeInteger(from)) return UNKNOWN;

@@ -1,6 +1,6 @@
 import { keyOf } from '../../base/keys.js';
 import { RedisCalls } from '../redis/calls.js';
-import { RedisNews } from '../redis/channels.js';
+import { RedisChanges } from '../redis/channels.js';
 import type { RedisSource } from '../redis/client.js';
 import type { Lane } from '../redis/connection.js';
 import type { Script } from '../redis/lua.js';
@@ -69,7 +69,7 @@ const LOOK_MS = 2_000;
 export function redisReplies(prefix: string, source: RedisSource): ReplyLogs {
   const calls = new RedisCalls(source);
   const lane: Lane = { max: MAX_CALLS, unanswered: 0 };
-  const heard = new RedisNews(source);
+  const heard = new RedisChanges(source);
   const sharedKey = `${prefix}:{shared}`;
   /** By the IDs of their replies. */
   const owners = new Map<string, string>();
@@ -305,8 +305,8 @@ export function redisReplies(prefix: string, source: RedisSource): ReplyLogs {
       return listOf(ids).map(String);
     },
 
-    watch: (id, onNews) =>
-      hear(channel(id), POLL_MS, (message) => onNews(message === undefined ? UNKNOWN : newsOf(message))),
+    watch: (id, onChanges) =>
+      hear(channel(id), POLL_MS, (message) => onChanges(message === undefined ? UNKNOWN : newsOf(message))),
 
     listen: (by, onEnded) => hear(nodeChannel(by), LOOK_MS, (message) => onEnded(message?.toString())),
 

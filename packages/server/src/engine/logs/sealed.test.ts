@@ -6,8 +6,8 @@ import {
   type EngineBounds,
   endCharge,
   type ReplyBatch,
+  type ReplyChanges,
   type ReplyLogs,
-  type ReplyNews,
   UNKNOWN,
 } from './logs.js';
 import { memoryReplies } from './memory.js';
@@ -269,7 +269,7 @@ describe('sealed replies', () => {
     const [a, b] = [sealedReplies(engine, KEY), sealedReplies(engine, KEY)];
     const head = headOf();
     await written(a, head, 2);
-    const news: ReplyNews[] = [];
+    const news: ReplyChanges[] = [];
     const stop = b.watch(head.id, (each) => void news.push(each));
     await expect.poll(() => news).toEqual([UNKNOWN]);
     const [third, fourth] = [recordOf('3'), recordOf('4')];

@@ -5,8 +5,8 @@ import {
   endCharge,
   framedLength,
   NO_BYTES,
+  type ReplyChanges,
   type ReplyLogs,
-  type ReplyNews,
   UNKNOWN,
 } from './logs.js';
 import { openProof, ReplySeal, sealProof, type WriterKeys } from './seal.js';
@@ -200,10 +200,10 @@ export function sealedReplies(engine: ReplyLogs, keys: Seal): ReplyLogs {
 
     shared: () => engine.shared(),
 
-    watch(id, onNews) {
+    watch(id, onChanges) {
       return engine.watch(id, (news) => {
         const seal = written.get(id)?.seal ?? known.get(id);
-        onNews(news === UNKNOWN || seal === undefined ? UNKNOWN : openedNews(seal, news));
+        onChanges(news === UNKNOWN || seal === undefined ? UNKNOWN : openedChanges(seal, news));
       });
     },
 
@@ -245,7 +245,10 @@ function hashOf(key: SealKey, sessionId: string, hash: string): string {
 }
 
 /** What does not open is read from the record, which says so. */
-function openedNews(seal: ReplySeal, { from, records }: Exclude<ReplyNews, typeof UNKNOWN>): ReplyNews {
+function openedChanges(
+  seal: ReplySeal,
+  { from, records }: Exclude<ReplyChanges, typeof UNKNOWN>,
+): ReplyChanges {
   try {
     return { from, records: seal.openParts(from, records) };
   } catch {

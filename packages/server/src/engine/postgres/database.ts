@@ -2,10 +2,10 @@ import { ENGINE_TIMEOUT_MS } from '../engine.js';
 import { within } from '../late.js';
 import { ask, type SqlCall, type SqlDatabase } from '../sql/call.js';
 import { Wakes } from '../sql/wakes.js';
-import { Bell } from './bell.js';
 import { DIALECT } from './dialect.js';
 import { closed, failed, isBroken, isMissing, isUnusable, tooLate } from './errors.js';
 import { migrate } from './migrate.js';
+import { Notifier } from './notifier.js';
 import { PostgresPool, type PostgresServers } from './pool.js';
 import { Transaction } from './transaction.js';
 
@@ -24,14 +24,14 @@ export class PostgresDatabase implements SqlDatabase {
   readonly #state: SchemaState;
   readonly #pool: PostgresPool;
   readonly #wakes = new Wakes();
-  readonly #bell: Bell;
+  readonly #notifier: Notifier;
   #isClosed = false;
 
   constructor(servers: PostgresServers, state: SchemaState) {
     this.#schema = servers.schema;
     this.#state = state;
     this.#pool = new PostgresPool(servers);
-    this.#bell = new Bell(servers.schema, () => this.#pool.open(), this.#wakes);
+    this.#notifier = new Notifier(servers.schema, () => this.#pool.open(), this.#wakes);
   }
 
   async run<Result>(begin: () => SqlCall<Result>, isReplicated = false): Promise<Result> {
@@ -55,17 +55,17 @@ export class PostgresDatabase implements SqlDatabase {
 
   wake(topic: string, hint = ''): void {
     this.#wakes.wake(topic, hint);
-    this.#bell.ring(topic, hint);
+    this.#notifier.ring(topic, hint);
   }
 
   watch(topic: string, onWake: (hint: string | undefined) => void): () => void {
-    this.#bell.listen();
-    return this.#wakes.watch(topic, onWake, this.#bell.isListening);
+    this.#notifier.listen();
+    return this.#wakes.watch(topic, onWake, this.#notifier.isListening);
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    await Promise.all([this.#bell.close(), this.#pool.close()]);
+    await Promise.all([this.#notifier.close(), this.#pool.close()]);
   }
 
   async #prepared(): Promise<void> {

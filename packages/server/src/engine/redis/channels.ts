@@ -13,7 +13,7 @@ const MAX_SUBSCRIBING = 16_384;
 type OnMessage = (message: Buffer | undefined) => void;
 
 /** Listens to channels of Redis over one connection, which is opened for the first of them. */
-export class RedisNews {
+export class RedisChanges {
   readonly #connection: RedisConnection<RedisChannels> | undefined;
   readonly #listeners = new Map<string, Set<OnMessage>>();
   readonly #lane: Lane = { max: MAX_SUBSCRIBING, unanswered: 0 };

@@ -69,13 +69,13 @@ export function sqlReplies(database: SqlDatabase): ReplyLogs {
     list: (owner, before) => run(() => listReplies(dialect, owner, before)),
     shared: () => run(() => sharedReplies(dialect)),
 
-    watch(id, onNews) {
+    watch(id, onChanges) {
       const watched = {
         state: () => run(() => stateOf(dialect, id, false)),
         read: (after: number) => run(() => readParts(dialect, id, after)),
         hear: (onWake: (hint: string | undefined) => void) => database.watch(topicOf({ id }), onWake),
       };
-      return watchReply(watched, onNews);
+      return watchReply(watched, onChanges);
     },
 
     listen: (by, onEnded) => database.watch(nodeTopic(by), onEnded),

@@ -1,11 +1,11 @@
 import { expect, it } from 'vitest';
-import type { ReplyNews } from '../logs/logs.js';
+import type { ReplyChanges } from '../logs/logs.js';
 import { watchReply } from './watching.js';
 
 it('a hint that is not a number says that something has changed, and stops no later one', async () => {
   const records: Uint8Array[] = [];
   let wake = (_hint: string | undefined): void => {};
-  const news: ReplyNews[] = [];
+  const news: ReplyChanges[] = [];
   const stop = watchReply(
     {
       state: async () => ({ parts: records.length }) as never,

@@ -1,5 +1,5 @@
 import { isCount } from '@parlance/protocol/internal';
-import { type EngineState, type ReplyNews, UNKNOWN } from '../logs/logs.js';
+import { type EngineState, type ReplyChanges, UNKNOWN } from '../logs/logs.js';
 import type { ReplyPieces } from '../logs/reply.js';
 
 export interface WatchedReply {
@@ -17,7 +17,7 @@ export interface WatchedReply {
  */
 export function watchReply(
   { state, read, hear }: WatchedReply,
-  onNews: (news: ReplyNews) => void,
+  onChanges: (news: ReplyChanges) => void,
 ): () => void {
   /** Parts that were told, and of which is known that they are there; `undefined` before the first wake-up. */
   let told: number | undefined;
@@ -26,8 +26,8 @@ export function watchReply(
   let isLooking = false;
   let isOver = false;
 
-  const tell = (news: ReplyNews): void => {
-    if (!isOver) onNews(news);
+  const tell = (news: ReplyChanges): void => {
+    if (!isOver) onChanges(news);
   };
 
   async function look(): Promise<void> {

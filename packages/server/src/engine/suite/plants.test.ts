@@ -284,8 +284,8 @@ const PLANTS: Readonly<Record<string, Plant>> = {
   },
   'news that are not told': {
     logs: () => ({
-      watch(_, onNews) {
-        queueMicrotask(() => onNews(UNKNOWN));
+      watch(_, onChanges) {
+        queueMicrotask(() => onChanges(UNKNOWN));
         return () => {};
       },
     }),
@@ -293,9 +293,9 @@ const PLANTS: Readonly<Record<string, Plant>> = {
   },
   'news in another order': {
     logs: (logs) => ({
-      watch(id, onNews) {
+      watch(id, onChanges) {
         let at = 0;
-        return logs.watch(id, (news) => void setTimeout(onNews, at++ === 1 ? 30 : 0, news));
+        return logs.watch(id, (news) => void setTimeout(onChanges, at++ === 1 ? 30 : 0, news));
       },
     }),
     found: /^logs, readers/,

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Engine, EngineConnection } from '../engine.js';
-import type { ReplyLogs, ReplyNews } from '../logs/logs.js';
+import type { ReplyChanges, ReplyLogs } from '../logs/logs.js';
 import type { EngineStore } from '../store.js';
 import { ok } from './asserts.js';
 
@@ -111,7 +111,7 @@ export function worldOf(started: StartedEngine, patienceMs: number): World & Asy
 
 /** Watches a reply. Resolves when every part from now on is told. */
 export async function watching(logs: ReplyLogs, id: string, eventually: World['eventually']) {
-  const news: ReplyNews[] = [];
+  const news: ReplyChanges[] = [];
   const stop = logs.watch(id, (each) => news.push(each));
   await eventually(
     () => news.length,

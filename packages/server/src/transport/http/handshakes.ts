@@ -1,7 +1,7 @@
 /** Connections of all addresses that have no session yet. */
 export const MAX_HANDSHAKES = 10_000;
 /** Connections without a session yet that other nodes pass on, which count them by address. */
-export const MAX_PASSED = 4_096;
+export const MAX_PROXIED = 4_096;
 
 /**
  * Connections without a session yet. Each costs memory, and a client can open one without even sending HELLO. So their

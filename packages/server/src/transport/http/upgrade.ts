@@ -13,7 +13,7 @@ import { takeEarlyHello } from './early-hello.js';
 import type { HttpOptions } from './options.js';
 import { refuseUpgrade } from './refuse-upgrade.js';
 import { chooseSubprotocol, pathOf, type Refusal, subprotocolsOf } from './site.js';
-import { takerOf, Unclaimed } from './unclaimed.js';
+import { takerOf, UnhandledUpgrades } from './unhandled-upgrades.js';
 
 /** A WebSocket of any protocol. */
 export interface OpenSocket extends Transport {
@@ -81,7 +81,7 @@ export function webSocketOptions({
 export class Upgrades {
   readonly #host: UpgradesOptions;
   readonly #adapter: WebSocketAdapter;
-  readonly #unclaimed: Unclaimed;
+  readonly #unhandled: UnhandledUpgrades;
   readonly #attached = new Map<HttpServer, () => void>();
   /** WebSockets of features. */
   readonly #sockets = new Set<Transport>();
@@ -89,7 +89,7 @@ export class Upgrades {
   constructor(host: UpgradesOptions) {
     this.#host = host;
     this.#adapter = createWebSocketAdapter(webSocketOptions(host.options));
-    this.#unclaimed = new Unclaimed(host.options, (path) => host.targetAt(path) !== undefined);
+    this.#unhandled = new UnhandledUpgrades(host.options, (path) => host.targetAt(path) !== undefined);
   }
 
   /**
@@ -109,8 +109,8 @@ export class Upgrades {
     const onUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) => {
       try {
         const isOurs = pathOf(request) === this.#host.options.path || takerOf(request, server) === onUpgrade;
-        if (!isOurs) return this.#unclaimed.handle(request, socket, server, onUpgrade);
-        if (socket.destroyed || socket.writableEnded) return this.#unclaimed.warnOfOther();
+        if (!isOurs) return this.#unhandled.handle(request, socket, server, onUpgrade);
+        if (socket.destroyed || socket.writableEnded) return this.#unhandled.warnOfOther();
         this.#handleUpgrade(request, socket, head);
         if (server.listenerCount('upgrade') > 1) keepFromOthers(socket);
       } catch (error) {
@@ -122,7 +122,7 @@ export class Upgrades {
         socket.destroy();
       }
     };
-    this.#unclaimed.register(onUpgrade, server);
+    this.#unhandled.register(onUpgrade, server);
     server.on('upgrade', onUpgrade);
     const detach = () => {
       server.off('upgrade', onUpgrade);

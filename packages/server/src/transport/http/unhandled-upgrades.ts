@@ -7,7 +7,7 @@ import type { HttpOptions } from './options.js';
 import { refuseUpgrade } from './refuse-upgrade.js';
 import { pathOf } from './site.js';
 
-type UnclaimedOptions = Pick<HttpOptions, 'path' | 'trustedProxies' | 'limits' | 'timers' | 'logger'>;
+type UnhandledOptions = Pick<HttpOptions, 'path' | 'trustedProxies' | 'limits' | 'timers' | 'logger'>;
 
 /** A listener of the event `upgrade`. */
 type UpgradeListener = (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
@@ -37,15 +37,15 @@ const UNTOUCHED_MS = 3_000;
  * that no listener uses within `helloTimeoutMs` is answered with 404, earlier if none even listens to its errors, and at once if
  * there is no other listener. A listener that authenticates first listens to errors, but so does Vite to those of sockets it leaves.
  */
-export class Unclaimed {
-  readonly #options: UnclaimedOptions;
+export class UnhandledUpgrades {
+  readonly #options: UnhandledOptions;
   readonly #hasTarget: (path: string) => boolean;
   readonly #waiting: Handshakes<Duplex>;
   #hasWarned = false;
   readonly #answers = new WeakMap<Duplex, () => void>();
 
   /** @param hasTarget whether a feature takes upgrades at a path. */
-  constructor(options: UnclaimedOptions, hasTarget: (path: string) => boolean) {
+  constructor(options: UnhandledOptions, hasTarget: (path: string) => boolean) {
     this.#options = options;
     this.#hasTarget = hasTarget;
     this.#waiting = new Handshakes(options.limits.handshakesPerIp, MAX_HANDSHAKES);

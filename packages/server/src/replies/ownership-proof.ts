@@ -5,7 +5,7 @@ import type { ReplyLogs } from '../engine/logs/logs.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 import type { OwnerClaim, Owners } from './owners.js';
 
-export interface VouchingOptions {
+export interface OwnershipProofOptions {
   readonly engine: Pick<ReplyLogs, 'vouch' | 'prove'>;
   readonly owners: Owners;
   readonly logger: Logger;
@@ -29,14 +29,14 @@ const MARGIN_MS = 300_000;
  * Tells the engine whom sessions without a principal act for, so that a session that begins in place of one can prove that
  * at every node, also when the node of that one has died. The engine gets hashes of resume tokens.
  */
-export class Vouching {
-  readonly #options: VouchingOptions;
+export class OwnershipProof {
+  readonly #options: OwnershipProofOptions;
   /** By session ID. */
   readonly #said = new Map<string, Said>();
   /** Sessions whose owners the engine is asked for. */
   readonly #proofs = new WeakMap<ServerEndpoint, Promise<void>>();
 
-  constructor(options: VouchingOptions) {
+  constructor(options: OwnershipProofOptions) {
     this.#options = options;
     // At once, since its page may be loaded again at another node at once.
     options.owners.onClaimed = (sessionId) => this.update(sessionId);

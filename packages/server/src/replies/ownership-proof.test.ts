@@ -3,7 +3,7 @@ import type { ReplyLogs } from '../engine/logs/logs.js';
 import { memoryReplies } from '../engine/logs/memory.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 import { Owners } from './owners.js';
-import { Vouching } from './vouching.js';
+import { OwnershipProof } from './ownership-proof.js';
 
 const DAY_MS = 86_400_000;
 
@@ -33,23 +33,23 @@ function nodeOf(engine: ReplyLogs) {
   const prove = engine.prove.bind(engine);
   const logger = { debug() {}, info() {}, warn() {}, error() {} };
   const parts = { engine: { vouch, prove }, owners, logger, maxTtlMs: DAY_MS, now: Date.now };
-  return { owners, calls, vouching: new Vouching(parts) };
+  return { owners, calls, ownership: new OwnershipProof(parts) };
 }
 
 describe('whom a session without a principal acts for', () => {
   it('is told to the engine with its first reply, and again when its token is another one', async () => {
-    const { owners, calls, vouching } = nodeOf(memoryReplies(Date.now));
+    const { owners, calls, ownership } = nodeOf(memoryReplies(Date.now));
     const session = sessionOf('a');
-    vouching.updateAll();
+    ownership.updateAll();
     expect(calls).toEqual([]);
     owners.handleKept(session);
     expect(calls).toEqual(['a']);
     owners.handleKept(session);
-    vouching.updateAll();
-    vouching.update('a');
+    ownership.updateAll();
+    ownership.update('a');
     expect(calls).toEqual(['a']);
     session.token = 'second';
-    vouching.update('a');
+    ownership.update('a');
     expect(calls).toEqual(['a', 'a']);
   });
 
@@ -59,11 +59,11 @@ describe('whom a session without a principal acts for', () => {
     const first = sessionOf('a');
     here.owners.handleKept(first);
     first.token = 'second';
-    here.vouching.update('a');
+    here.ownership.update('a');
     const provenBy = async (token: string) => {
       const session = sessionOf(`with ${token}`);
-      there.vouching.prove(session, { sessionId: 'a', token, received: 0, attempt: 1 });
-      await there.vouching.proven(session);
+      there.ownership.prove(session, { sessionId: 'a', token, received: 0, attempt: 1 });
+      await there.ownership.proven(session);
       return there.owners.of(session) === here.owners.of(first);
     };
     expect(await provenBy('second')).toBe(true);

@@ -20,7 +20,7 @@ const PING_MS = 2 * ENGINE_TIMEOUT_MS;
  * with every channel of every connection. It is not part of a transaction that wakes, because all transactions that notify
  * wait for each other's commit.
  */
-export class Bell {
+export class Notifier {
   readonly #channel: string;
   readonly #open: () => Promise<Client>;
   readonly #wakes: Wakes;

@@ -11,7 +11,7 @@ export interface SpeakingFor {
 }
 
 /** Senders for which another node was not allowed to speak when it introduced them, by number. */
-export class Strangers {
+export class NotOwner {
   readonly #options: SpeakingFor;
   readonly #agents = new Map<number, RemoteAgent>();
 

@@ -2,7 +2,7 @@ import { ProtocolError } from '@parlance/protocol';
 import { type Fields, get, isCount, isFields } from '@parlance/protocol/internal';
 
 /** What a request to `@replies` asks for, as its metadata say. */
-export type Wish =
+export type ReplyQuery =
   | { readonly kind: 'follow'; readonly target: Fields; readonly after: number }
   | { readonly kind: 'stop'; readonly target: Fields }
   | { readonly kind: 'list' };
@@ -11,12 +11,12 @@ export type Wish =
 const MEMBERS = { follow: ['id', 'name', 'after'], stop: ['id', 'name'] } as const;
 
 /**
- * Reads a wish (docs/protocol/replies.md, Requests to `@replies`).
+ * Reads a query (docs/protocol/replies.md, Requests to `@replies`).
  *
  * @throws {ProtocolError} `unsupported` if there is none, and if it has another member, a member that stands beside
  * it, or an `after` that is no number of parts.
  */
-export function readWish(metadata: Fields): Wish {
+export function readQuery(metadata: Fields): ReplyQuery {
   const [follow, stop] = [get(metadata, 'follow'), get(metadata, 'stop')];
   const beside = MEMBERS.follow.find((member) => get(metadata, member) !== undefined);
   if (beside !== undefined) throw bad(`${beside} belongs into follow, not beside it`);

@@ -2,7 +2,7 @@ import { type Logger, ResumeRefusal } from '@parlance/protocol';
 import { incarnationOf } from '@parlance/protocol/internal';
 
 /** Tells sessions of a server that knows no other one from those of other processes. */
-export class Strangers {
+export class OtherProcesses {
   readonly #logger: Logger;
   readonly #process: string;
   #hasWarned = false;

@@ -1,5 +1,5 @@
 /** Waits for changes of one reply. */
-export class News {
+export class Changes {
   readonly #signal: AbortSignal;
   readonly #unwatch: () => void;
   readonly #wakeUp = () => this.#wake();

@@ -1,15 +1,15 @@
 import { describe, expect, it } from 'vitest';
-import { readWish } from './wish.js';
+import { readQuery } from './query.js';
 
-const code = (metadata: Parameters<typeof readWish>[0]): unknown => {
+const code = (metadata: Parameters<typeof readQuery>[0]): unknown => {
   try {
-    return readWish(metadata);
+    return readQuery(metadata);
   } catch (error) {
     return (error as { code: string }).code;
   }
 };
 
-describe('a wish of @replies', () => {
+describe('a query of @replies', () => {
   it('is to follow from a part on, to stop, or to list', () => {
     expect(code({ follow: { id: 'reply_1' } })).toEqual({
       kind: 'follow',
