@@ -123,7 +123,7 @@ export {
   type TakenUp,
 } from './endpoint/requests/keeping.js';
 export { encodeKept, KEPT, readKept } from './endpoint/requests/kept-metadata.js';
-export { hasContent } from './endpoint/requests/said.js';
+export { hasContent } from './endpoint/requests/yielded.js';
 export { countable } from './endpoint/requests/output.js';
 export { replyFields } from './endpoint/requests/replies.js';
 export type { OwnContext } from './endpoint/requests/handler-context.js';

@@ -78,10 +78,10 @@ export class Inbound {
     streamId: number,
     body: ReceivedBody,
     handler: OwnHandler,
-    { attempt, said }: Omit<CallOptions, 'isOwn'>,
+    { attempt, yielded }: Omit<CallOptions, 'isOwn'>,
   ): Promise<void> {
     const message = createMessage(body, this.#outbound.coder);
-    await this.#getResponder().run(streamId, message, handler, { isOwn: true, attempt, said });
+    await this.#getResponder().run(streamId, message, handler, { isOwn: true, attempt, yielded });
   }
 
   /** No body waits for memory. */

@@ -25,7 +25,7 @@ export type LinkEvent =
       /** On record: its handler is called for the so-many-th time. @default 1 */
       readonly attempt?: number;
       /** On record: the parts that handlers before it have said. @default none */
-      readonly said?: readonly CodedBody[];
+      readonly yielded?: readonly CodedBody[];
       /** On record: the ID under which its reply was kept. @default it was not */
       readonly kept?: string | undefined;
     }

@@ -225,7 +225,7 @@ class TakeOverHistory {
   }
 
   #begin(owner: Owner, event: SessionEvent & { readonly type: 'request' }): void {
-    const { streamId, attempt = 1, said = [] } = event;
+    const { streamId, attempt = 1, yielded = [] } = event;
     const { channel, record: durable } = owner.core;
     const exchange = this.#exchangeOf(streamId);
     channel.consume(streamId, event.body.charge);
@@ -241,7 +241,7 @@ class TakeOverHistory {
       });
     }
     const answer: Answer = {
-      ...{ attempt, said: said.map(({ bytes }) => textOf(bytes)), end: undefined, isOver: false },
+      ...{ attempt, said: yielded.map(({ bytes }) => textOf(bytes)), end: undefined, isOver: false },
     };
     // A process that stood still may begin later than the one that follows it.
     if (attempt > exchange.answer.attempt) exchange.answer = answer;

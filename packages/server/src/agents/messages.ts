@@ -4,7 +4,6 @@ import type { ServerEndpoint } from '../session/endpoint.js';
 import { addressed, marked } from './addressed.js';
 import { targetOf } from './agent.js';
 import { DeliveryReports } from './delivery-reports.js';
-import { Heard, type MessagePlace } from './heard.js';
 import type { MessagesState } from './move-state.js';
 import {
   type DeliveryLog,
@@ -18,6 +17,7 @@ import {
   type PendingDelivery,
   type RemoteDelivery,
 } from './pending-deliveries.js';
+import { type MessageSequence, ReceivedMarks } from './received-marks.js';
 import type { RelayTarget } from './target.js';
 import type { Transit } from './transit.js';
 
@@ -41,7 +41,7 @@ export class RelayedMessages {
     to: string,
     body: ReceivedBody,
     reservation: Reservation | undefined,
-    place?: MessagePlace,
+    place?: MessageSequence,
   ): void {
     const transit = this.#transit;
     const { counter } = this.#of(source);
@@ -74,7 +74,7 @@ export class RelayedMessages {
     source: RelayTarget,
     target: RelayTarget,
     body: ReceivedBody,
-    place: MessagePlace,
+    place: MessageSequence,
     remote: RemoteDelivery,
     reservation: Reservation | undefined,
   ): void {
@@ -158,7 +158,7 @@ export class RelayedMessages {
   #pass(target: RelayTarget, body: ReceivedBody, delivery: PendingDelivery): void {
     const transit = this.#transit;
     const { source, number, isAgain } = delivery;
-    const before = this.#peers.get(target)?.heard ?? new Heard();
+    const before = this.#peers.get(target)?.heard ?? new ReceivedMarks();
     const verdict = target.isRemote ? 'new' : before.check(source.id, delivery);
     const kept = target.core.record === undefined ? undefined : body;
     const entry = newEntry(delivery, verdict === 'known', kept);

@@ -1,7 +1,7 @@
 import { ProtocolError, type StringMap } from '@parlance/protocol';
 import { type Fields, get, isCount, isFields } from '@parlance/protocol/internal';
-import type { Heard } from './heard.js';
 import type { CounterState, MessageRange } from './pending-deliveries.js';
+import type { ReceivedMarks } from './received-marks.js';
 import type { WatchState } from './watchers.js';
 
 /** What the relay knows of the messages of a session that moves. */
@@ -12,7 +12,7 @@ export interface MessagesState {
   readonly pending: readonly MessageRange[];
   readonly counter: CounterState;
   /** What it has of each sender. */
-  readonly heard: Heard['entries'];
+  readonly heard: ReceivedMarks['entries'];
 }
 
 /** What goes with the session of an agent to another node. */

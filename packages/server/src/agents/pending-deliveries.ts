@@ -1,10 +1,10 @@
 import type { ProtocolError, ReceivedBody, Undelivered } from '@parlance/protocol';
 import type { Reservation } from '@parlance/protocol/internal';
-import { Heard, type MessagePlace } from './heard.js';
+import { type MessageSequence, ReceivedMarks } from './received-marks.js';
 import type { RelayTarget } from './target.js';
 
 /** A one-way message on its way to another session. */
-export interface PendingDelivery extends MessagePlace {
+export interface PendingDelivery extends MessageSequence {
   source: RelayTarget;
   /** The session has it, or its sender is told that it has not. Safe to call again. */
   readonly onSettled?: (() => void) | undefined;
@@ -367,9 +367,9 @@ export interface PeerState {
   /** Counts the messages from the session. */
   readonly counter: MessageCounter;
   /** Which messages of others it has. */
-  readonly heard: Heard;
+  readonly heard: ReceivedMarks;
 }
 
 export function newPeer(): PeerState {
-  return { deliveries: new DeliveryLog(), counter: new MessageCounter(), heard: new Heard() };
+  return { deliveries: new DeliveryLog(), counter: new MessageCounter(), heard: new ReceivedMarks() };
 }

@@ -2,9 +2,9 @@ import type { Logger, ProtocolError, SessionEvent } from '@parlance/protocol';
 import { type BodyEvent, DIRECTORY, type Reservation } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../session/endpoint.js';
 import type { Directory } from './directory.js';
-import type { MessagePlace } from './heard.js';
 import { RelayedMessages } from './messages.js';
 import type { Policy } from './policy.js';
+import type { MessageSequence } from './received-marks.js';
 import { RelayedRequests } from './requests.js';
 import type { RelayTarget } from './target.js';
 import { type RelayStats, Transit } from './transit.js';
@@ -120,6 +120,6 @@ export class Relay {
 function placeOf({
   number,
   redelivered = false,
-}: SessionEvent & { type: 'message' }): MessagePlace | undefined {
+}: SessionEvent & { type: 'message' }): MessageSequence | undefined {
   return number === undefined ? undefined : { number, isAgain: redelivered };
 }

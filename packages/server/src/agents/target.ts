@@ -7,7 +7,7 @@ import type {
   Undelivered,
 } from '@parlance/protocol';
 import type { BodyCoder, BodyToSend, ServerSessionCore, StreamQueue } from '@parlance/protocol/internal';
-import type { MessagePlace } from './heard.js';
+import type { MessageSequence } from './received-marks.js';
 
 /** What the relay asks of the session of an agent: one of this node, or its stand-in for one of another node. */
 export interface RelayTarget {
@@ -79,7 +79,7 @@ export type RelayChannel = Pick<
   readonly relay?: ((body: BodyToSend, place: RelayedPlace) => void) | undefined;
 };
 
-export interface RelayedPlace extends MessagePlace {
+export interface RelayedPlace extends MessageSequence {
   /** The session has the message, and its record too, if it has one. */
   readonly onTaken: () => void;
 }

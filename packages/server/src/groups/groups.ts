@@ -4,11 +4,11 @@ import type { ServerEndpoint } from '../session/endpoint.js';
 import type { ServerSession } from '../session/served-session.js';
 import { type GroupMessage, SharedCoding } from './delivery.js';
 import { enqueue } from './enqueue.js';
-import type { Hearing, Place, Verdict } from './hearing.js';
 import { LocalGroup, type Membership } from './local-group.js';
 import type { GroupNodes, Question } from './nodes.js';
 import { mayJoin, type ResolvedGroupsOptions } from './options.js';
 import { PresenceFeed, type PresenceState } from './presence-feed.js';
+import type { ReceivedMarks, Sequence, Verdict } from './received-marks.js';
 import { SharedCoders } from './shared-coders.js';
 import type { SavedMembership } from './state.js';
 
@@ -133,7 +133,7 @@ export class Groups {
     const known = this.#local.get(name);
     const group = known ?? new LocalGroup(name);
     this.#local.set(name, group);
-    const rest = { charge, hearing: undefined, coding: undefined };
+    const rest = { charge, received: undefined, coding: undefined };
     const membership: Membership = { session, group, since, data, dataAt, nameBytes, ...rest };
     group.members.set(session, membership);
     this.#host.membershipsOf(session).set(name, membership);
@@ -184,7 +184,7 @@ export class Groups {
   /** The session stays here: it hears what was said while it was about to leave. */
   release(session: ServerEndpoint): void {
     for (const membership of this.#host.peekMemberships(session)?.values() ?? [])
-      if (membership.hearing !== undefined) this.#catchUp(membership);
+      if (membership.received !== undefined) this.#catchUp(membership);
   }
 
   // --- who is seen
@@ -209,47 +209,47 @@ export class Groups {
   /**
    * Hands a message over to members here. It is queued when all of `later` have resolved.
    *
-   * @param place of the message among those of its sender; without nodes there is none.
+   * @param sequence of the message among those of its sender; without nodes there is none.
    */
-  hand(name: string, message: GroupMessage, place: Place | undefined) {
+  hand(name: string, message: GroupMessage, sequence: Sequence | undefined) {
     const result: Delivered = { queued: 0, coded: 0, refused: [] };
     const later: Promise<void>[] = [];
     const group = this.#local.get(name);
     if (group === undefined) return { result, later };
     const coding = new SharedCoding(this.#coders, message);
-    const shared = place === undefined ? 'new' : group.hearing.check(place);
+    const shared = sequence === undefined ? 'new' : group.received.check(sequence);
     const recorded: ServerEndpoint[] = [];
     for (const membership of group.members.values()) {
       const { session } = membership;
-      if (!this.#hears(membership, place, shared)) continue;
+      if (!this.#hears(membership, sequence, shared)) continue;
       if (session.id !== message.except) {
-        const waiting = this.#give(membership, coding, place, result);
+        const waiting = this.#give(membership, coding, sequence, result);
         if (waiting !== undefined) later.push(waiting);
         else if (session.isDurable) recorded.push(session);
       }
-      if (place !== undefined) membership.hearing?.take(place);
+      if (sequence !== undefined) membership.received?.take(sequence);
     }
-    if (place !== undefined && shared === 'new') group.hearing.take(place);
-    if (place !== undefined && shared === 'gap')
-      this.#ask(group.hearing, this.#question(group, place.sender));
+    if (sequence !== undefined && shared === 'new') group.received.take(sequence);
+    if (sequence !== undefined && shared === 'gap')
+      this.#ask(group.received, this.#question(group, sequence.sender));
     for (const membership of group.apart) group.rejoin(membership);
     for (const session of recorded) this.#host.changed(session);
     result.coded = coding.count;
     return { result, later };
   }
 
-  #hears(membership: Membership, place: Place | undefined, shared: Verdict): boolean {
+  #hears(membership: Membership, sequence: Sequence | undefined, shared: Verdict): boolean {
     const { session, group } = membership;
-    if (place === undefined) return true;
+    if (sequence === undefined) return true;
     // It is about to go on elsewhere, and hears it there; or it stays, and hears it then.
     if (session.isFrozen) {
       // What it has asked for it has to ask for again.
-      group.setApart(membership).asks.delete(place.sender);
+      group.setApart(membership).asks.delete(sequence.sender);
       return false;
     }
-    const verdict = membership.hearing?.check(place) ?? shared;
-    if (verdict === 'gap' && membership.hearing !== undefined)
-      this.#ask(membership.hearing, this.#question(group, place.sender, membership));
+    const verdict = membership.received?.check(sequence) ?? shared;
+    if (verdict === 'gap' && membership.received !== undefined)
+      this.#ask(membership.received, this.#question(group, sequence.sender, membership));
     return verdict === 'new';
   }
 
@@ -257,7 +257,7 @@ export class Groups {
   #give(
     membership: Membership,
     coding: SharedCoding,
-    place: Place | undefined,
+    sequence: Sequence | undefined,
     result: Delivered,
   ): Promise<void> | undefined {
     const { session } = membership;
@@ -275,14 +275,14 @@ export class Groups {
         () => coding.for(session),
         () => onQueued(),
       );
-      if (waiting === undefined || place === undefined) return waiting?.catch(refuse);
-      const under = underWay(membership, place);
+      if (waiting === undefined || sequence === undefined) return waiting?.catch(refuse);
+      const under = underWay(membership, sequence);
       onQueued = () => {
-        under.queued = place.number;
+        under.queued = sequence.number;
         this.#host.changed(session);
       };
       return waiting.catch(refuse).finally(() => {
-        if (--under.count === 0) membership.coding?.delete(place.sender);
+        if (--under.count === 0) membership.coding?.delete(sequence.sender);
       });
     } catch (error) {
       refuse(error);
@@ -294,46 +294,46 @@ export class Groups {
 
   /** Asks all nodes for what they have said and a member has not heard. */
   #catchUp(membership: Membership): void {
-    const { group, hearing } = membership;
-    if (hearing === undefined || this.nodes === undefined) return;
-    for (const sender of this.nodes.senders) this.#ask(hearing, this.#question(group, sender, membership));
+    const { group, received } = membership;
+    if (received === undefined || this.nodes === undefined) return;
+    for (const sender of this.nodes.senders) this.#ask(received, this.#question(group, sender, membership));
     group.rejoin(membership);
   }
 
   #question(group: LocalGroup, sender: string, membership?: Membership): Question {
-    const hearing = membership?.hearing ?? group.hearing;
-    const mark = hearing.marks.get(sender) ?? 0;
+    const received = membership?.received ?? group.received;
+    const mark = received.marks.get(sender) ?? 0;
     const ageMs = membership === undefined ? 0 : Math.max(0, this.#now() - membership.since);
     return { sender, name: group.name, mark, ageMs };
   }
 
-  #ask(hearing: Hearing, question: Question): void {
-    if (this.nodes !== undefined && !hearing.asks.has(question.sender))
-      hearing.asks.set(question.sender, this.nodes.ask(question));
+  #ask(received: ReceivedMarks, question: Question): void {
+    if (this.nodes !== undefined && !received.asks.has(question.sender))
+      received.asks.set(question.sender, this.nodes.ask(question));
   }
 
   /** A node has said again all that it was asked for. @param last the number of its last message. */
   handleAnswered(name: string, sender: string, ask: number, last: number, isIncomplete: boolean): void {
     const group = this.#local.get(name);
     if (group === undefined) return;
-    group.hearing.handleAnswered(sender, ask, last);
-    if (!group.hearing.marks.has(sender)) group.hearing.take({ sender, number: last });
-    this.#askIfBehind(group.hearing, last, this.#question(group, sender));
+    group.received.handleAnswered(sender, ask, last);
+    if (!group.received.marks.has(sender)) group.received.take({ sender, number: last });
+    this.#askIfBehind(group.received, last, this.#question(group, sender));
     for (const membership of group.apart) {
-      const { hearing, session } = membership;
+      const { received, session } = membership;
       // One that is about to go took nothing of it, and asks again if it stays.
-      const isAnswer = hearing?.handleAnswered(sender, ask, last, !session.isFrozen) === true;
+      const isAnswer = received?.handleAnswered(sender, ask, last, !session.isFrozen) === true;
       if (isAnswer && isIncomplete) this.#handleMissed(membership, sender);
       if (isAnswer) this.#host.changed(session);
-      if (hearing !== undefined && !session.isFrozen)
-        this.#askIfBehind(hearing, last, this.#question(group, sender, membership));
+      if (received !== undefined && !session.isFrozen)
+        this.#askIfBehind(received, last, this.#question(group, sender, membership));
       group.rejoin(membership);
     }
   }
 
   /** All that its sender has said to this node is here. So who has not heard the last message was not sent it. */
-  #askIfBehind(hearing: Hearing, last: number, question: Question): void {
-    if (question.mark < last) this.#ask(hearing, question);
+  #askIfBehind(received: ReceivedMarks, last: number, question: Question): void {
+    if (question.mark < last) this.#ask(received, question);
   }
 
   #handleMissed({ session, group }: Membership, sender: string): void {
@@ -345,10 +345,10 @@ export class Groups {
   /** A node may have forgotten what it was asked, and is asked again. */
   doubt(node: string): void {
     for (const group of this.#local.values()) {
-      if (group.hearing.asks.delete(node)) this.#ask(group.hearing, this.#question(group, node));
+      if (group.received.asks.delete(node)) this.#ask(group.received, this.#question(group, node));
       for (const membership of group.apart) {
-        const { hearing } = membership;
-        if (hearing?.asks.delete(node)) this.#ask(hearing, this.#question(group, node, membership));
+        const { received } = membership;
+        if (received?.asks.delete(node)) this.#ask(received, this.#question(group, node, membership));
       }
     }
   }
@@ -360,9 +360,9 @@ export class Groups {
 }
 
 /** What is being coded for a member of the messages of one sender. */
-function underWay(membership: Membership, { sender }: Place): { count: number; queued: number } {
+function underWay(membership: Membership, { sender }: Sequence): { count: number; queued: number } {
   membership.coding ??= new Map();
-  const marks = (membership.hearing ?? membership.group.hearing).marks;
+  const marks = (membership.received ?? membership.group.received).marks;
   const under = membership.coding.get(sender) ?? { count: 0, queued: marks.get(sender) ?? 0 };
   membership.coding.set(sender, under);
   under.count++;

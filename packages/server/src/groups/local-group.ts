@@ -1,6 +1,6 @@
 import type { Reservation } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../session/endpoint.js';
-import { Hearing } from './hearing.js';
+import { ReceivedMarks } from './received-marks.js';
 
 /** That a session is in a group. */
 export interface Membership {
@@ -17,7 +17,7 @@ export interface Membership {
   /** What it takes of the memory of its session. */
   charge: Reservation | undefined;
   /** What it has heard, if that differs from what the others of the group have. */
-  hearing: Hearing | undefined;
+  received: ReceivedMarks | undefined;
   /** Messages that were taken for it, and are being coded: by sender, how many, and the last one that is queued. */
   coding: Map<string, { count: number; queued: number }> | undefined;
 }
@@ -27,8 +27,8 @@ export class LocalGroup {
   readonly name: string;
   readonly members = new Map<ServerEndpoint, Membership>();
   /** What members have heard that were here when it came. */
-  readonly hearing = new Hearing(false);
-  /** Members with a hearing of their own. */
+  readonly received = new ReceivedMarks(false);
+  /** Members with marks of their own. */
   readonly apart = new Set<Membership>();
 
   constructor(name: string) {
@@ -36,37 +36,40 @@ export class LocalGroup {
   }
 
   /** What the client of a member will have when all that is queued is written: the last number of each sender. */
-  marksOf({ hearing, coding }: Membership): Map<string, number> {
-    const marks = new Map((hearing ?? this.hearing).marks);
+  marksOf({ received, coding }: Membership): Map<string, number> {
+    const marks = new Map((received ?? this.received).marks);
     for (const [sender, { queued }] of coding ?? []) marks.set(sender, queued);
     return marks;
   }
 
   /** A member hears nothing for now, or was elsewhere before. */
-  setApart(membership: Membership, marks: Iterable<readonly [string, number]> = this.hearing.marks): Hearing {
-    const hearing = membership.hearing ?? new Hearing(true, marks);
-    membership.hearing = hearing;
+  setApart(
+    membership: Membership,
+    marks: Iterable<readonly [string, number]> = this.received.marks,
+  ): ReceivedMarks {
+    const received = membership.received ?? new ReceivedMarks(true, marks);
+    membership.received = received;
     this.apart.add(membership);
-    return hearing;
+    return received;
   }
 
-  /** A member that has heard what the others have needs no hearing of its own. */
+  /** A member that has heard what the others have needs no marks of its own. */
   rejoin(membership: Membership): void {
-    const { hearing, session } = membership;
-    if (hearing === undefined || hearing.asks.size > 0 || session.isFrozen) return;
-    const { marks } = this.hearing;
-    for (const [sender, mark] of marks) if (hearing.marks.get(sender) !== mark) return;
-    for (const [sender, mark] of hearing.marks) if ((marks.get(sender) ?? mark) !== mark) return;
-    for (const [sender, mark] of hearing.marks) marks.set(sender, mark);
-    membership.hearing = undefined;
+    const { received, session } = membership;
+    if (received === undefined || received.asks.size > 0 || session.isFrozen) return;
+    const { marks } = this.received;
+    for (const [sender, mark] of marks) if (received.marks.get(sender) !== mark) return;
+    for (const [sender, mark] of received.marks) if ((marks.get(sender) ?? mark) !== mark) return;
+    for (const [sender, mark] of received.marks) marks.set(sender, mark);
+    membership.received = undefined;
     this.apart.delete(membership);
   }
 
   /** A node is gone, and says nothing any more. */
   forget(sender: string): void {
-    this.hearing.forget(sender);
+    this.received.forget(sender);
     for (const membership of this.apart) {
-      membership.hearing?.forget(sender);
+      membership.received?.forget(sender);
       this.rejoin(membership);
     }
   }

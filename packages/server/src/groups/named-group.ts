@@ -105,7 +105,7 @@ export class NamedGroup implements Group {
     const content = isBlob(given) ? await readBlob(given, maxMessageSize) : given;
     const message: GroupMessage = { content, algorithm, secret, except, size: bytesOf(content) };
     const said = groups.nodes?.say(this.name, message);
-    const { result, later } = groups.hand(this.name, message, said?.place);
+    const { result, later } = groups.hand(this.name, message, said?.sequence);
     await Promise.all(later);
     return said === undefined ? result : { ...result, elsewhere: said.elsewhere };
   }

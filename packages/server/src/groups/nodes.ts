@@ -1,12 +1,12 @@
 import type { GroupMessage } from './delivery.js';
 import type { GroupSentElsewhere, Member } from './group.js';
-import type { Place } from './hearing.js';
 import type { PresenceSource } from './presence-feed.js';
+import type { Sequence } from './received-marks.js';
 
 /** A message that was numbered, and queued for other nodes. */
 export interface SaidElsewhere {
   /** `undefined` if it is too large for other nodes. */
-  readonly place: Place | undefined;
+  readonly sequence: Sequence | undefined;
   readonly elsewhere: GroupSentElsewhere;
 }
 

@@ -75,7 +75,7 @@ function partOf(
 ): OwnHooks {
   const name: OwnName = {
     extension: Extension.REPLIES,
-    handlerFor: (session, stream, said) => replies.handlerFor(session, stream, said),
+    handlerFor: (session, stream, yielded) => replies.handlerFor(session, stream, yielded),
   };
   return {
     extensions: [Extension.REPLIES],

@@ -26,7 +26,7 @@ import type { ReplyLog } from './log.js';
 import type { ResolvedRepliesOptions } from './options.js';
 import type { Owners } from './owners.js';
 import { Recording, type RecordingOptions } from './recording.js';
-import { recordsOf, saidOf } from './said.js';
+import { recordsOf, yieldedOf } from './yielded.js';
 
 export interface KeepingHost {
   readonly options: {
@@ -62,7 +62,7 @@ export class Keeping implements ReplyKeeper {
   keep(
     request: KeptRequest,
     options: KeepOptions | undefined,
-    { freed, id: known, said = [], isLost = false }: KeptBefore,
+    { freed, id: known, yielded = [], isLost = false }: KeptBefore,
   ): ReplyRecorder | undefined {
     const { replies, limits } = this.#host.options;
     const { name, ttlMs, abandonAfterMs, share } = resolveKeepOptions(options, replies.ttlMs);
@@ -98,7 +98,7 @@ export class Keeping implements ReplyKeeper {
       return undefined;
     }
     begun.recording = this.#record(head, session, { request, abandonAfterMs, opened });
-    for (const record of recordsOf(said, limits.maxJsonDepth)) void begun.recording.appendRecord(record);
+    for (const record of recordsOf(yielded, limits.maxJsonDepth)) void begun.recording.appendRecord(record);
     return begun.recording;
   }
 
@@ -120,10 +120,10 @@ export class Keeping implements ReplyKeeper {
   }
 
   /** Goes on with the reply of a node that has died. Never rejects. */
-  async takeUp(request: KeptRequest, id: string, said: readonly CodedBody[]): Promise<TakenUp> {
+  async takeUp(request: KeptRequest, id: string, yielded: readonly CodedBody[]): Promise<TakenUp> {
     const session = endpointOf(request.session) as ServerEndpoint;
     try {
-      const records = recordsOf(said, this.#host.options.limits.maxJsonDepth);
+      const records = recordsOf(yielded, this.#host.options.limits.maxJsonDepth);
       const taken = await this.#goOn(request, session, id, records);
       if (taken.state === 'unkept') this.#handleUnkept(session, id, undefined);
       return taken;
@@ -158,7 +158,7 @@ export class Keeping implements ReplyKeeper {
       return { state: gone.outcome === 'gone' && records.length === 0 ? 'unbegun' : 'lost' };
     }
     const { outcome, head, from, end } = gone;
-    const rest = gone.rest.map(saidOf);
+    const rest = gone.rest.map(yieldedOf);
     if (outcome !== 'done') {
       const parts = records.length + rest.length;
       const recorder = this.#record(head, session, { request, parts, isOver: true });

@@ -34,8 +34,8 @@ import { Owners } from './owners.js';
 import { OwnershipProof } from './ownership-proof.js';
 import { readQuery } from './query.js';
 import { RecordCoders } from './reader.js';
-import { positionIn } from './said.js';
 import { Turns } from './turns.js';
+import { positionIn } from './yielded.js';
 
 export interface RepliesHost {
   readonly options: {
@@ -138,10 +138,10 @@ export class Replies {
     return keepReplies(handler, replies.keep, logger);
   }
 
-  /** Answers a request to `@replies`. @param said what a node that has died has answered. */
-  handlerFor(session: ServerEndpoint, stream: number, said: readonly CodedBody[] = []): OwnHandler {
+  /** Answers a request to `@replies`. @param yielded what a node that has died has answered. */
+  handlerFor(session: ServerEndpoint, stream: number, yielded: readonly CodedBody[] = []): OwnHandler {
     return (request, context) => {
-      if (said.length > 0) return this.#goOn(session, stream, said, context);
+      if (yielded.length > 0) return this.#goOn(session, stream, yielded, context);
       const query = readQuery(request.metadata);
       if (query.kind === 'follow') return this.#follow(session, stream, query, context);
       if (query.kind === 'stop') return this.#stop(session, query.target).then(() => '');
@@ -180,10 +180,10 @@ export class Replies {
   async *#goOn(
     session: ServerEndpoint,
     stream: number,
-    said: readonly CodedBody[],
+    yielded: readonly CodedBody[],
     context: RequestContext,
   ): AsyncGenerator<CodedPart> {
-    const position = positionIn(said, this.#host.options.limits.maxJsonDepth);
+    const position = positionIn(yielded, this.#host.options.limits.maxJsonDepth);
     if (position === undefined)
       throw new ProtocolError('interrupted', 'the node that gave the list has died');
     await this.#find(session, position, 'follow');

@@ -8,7 +8,7 @@ import { type BatchOptions, type ResolvedBatchOptions, resolveBatchOptions } fro
 import type { Cancellation } from './cancellation.js';
 import type { KeepOptions, KeptReply } from './keeping.js';
 import type { Output, ReplySink } from './output.js';
-import { messagesOf } from './said.js';
+import { messagesOf } from './yielded.js';
 
 /** Passed to a request handler with the request. */
 export interface RequestContext<Of extends Session = Session> {
@@ -87,10 +87,10 @@ export interface HandlerContextOptions {
   readonly sink: ReplySink;
   readonly batch: ResolvedBatchOptions | undefined;
   readonly attempt: number | undefined;
-  readonly said: readonly CodedBody[] | undefined;
+  readonly yielded: readonly CodedBody[] | undefined;
 }
 
-const NONE_SAID: readonly Message[] = [];
+const NONE_YIELDED: readonly Message[] = [];
 
 /**
  * What a handler gets with its request. Its members can be taken apart and copied one by one, so its methods need no `this`,
@@ -118,12 +118,12 @@ export class HandlerContext implements OwnContext {
   }
 
   constructor(options: HandlerContextOptions) {
-    const { session, coder, metadata, cancellation, output, sink, batch, attempt = 1, said } = options;
+    const { session, coder, metadata, cancellation, output, sink, batch, attempt = 1, yielded } = options;
     Object.defineProperty(this, 'signal', SIGNAL);
     this.session = session;
     this.metadata = metadata;
     this.attempt = attempt;
-    this.yielded = said === undefined ? NONE_SAID : messagesOf(said, coder);
+    this.yielded = yielded === undefined ? NONE_YIELDED : messagesOf(yielded, coder);
     this.#cancellation = cancellation;
     this.#batching = batch;
     this.runToCompletion = () => {

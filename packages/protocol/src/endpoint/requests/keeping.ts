@@ -134,9 +134,9 @@ export interface ReplyKeeper {
   /**
    * Finds the record that a process before this one has begun.
    *
-   * @param said the parts of the reply that are on record with the session. The record has them all afterwards.
+   * @param yielded the parts of the reply that are on record with the session. The record has them all afterwards.
    */
-  takeUp(request: KeptRequest, id: string, said: readonly CodedBody[]): Promise<TakenUp>;
+  takeUp(request: KeptRequest, id: string, yielded: readonly CodedBody[]): Promise<TakenUp>;
 }
 
 /** @throws {ProtocolError} `unsupported` if there is none. */
@@ -152,7 +152,7 @@ export interface KeptBefore {
   /** The ID that the reply has from a process before. @default a new one */
   readonly id?: string | undefined;
   /** Parts of processes before, with which the record begins. @default none */
-  readonly said?: readonly CodedBody[] | undefined;
+  readonly yielded?: readonly CodedBody[] | undefined;
   /** The record of a process before is lost, so that no part may be read from another one. @default false */
   readonly isLost?: boolean | undefined;
 }

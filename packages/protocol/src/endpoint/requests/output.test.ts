@@ -451,7 +451,7 @@ describe('keep', () => {
 
 describe('a kept reply of a process before', () => {
   const kept = 'reply_test';
-  const said = ['a', 'b'].map(partOf);
+  const yielded = ['a', 'b'].map(partOf);
 
   /** A record that has `count` parts of `texts`. */
   const recordOf = (texts: string, count = texts.length): Recorder => {
@@ -464,7 +464,7 @@ describe('a kept reply of a process before', () => {
     const { output, requester } = begin(new Recorder(), { hasReplies: true });
     const recorder = recordOf('abcd');
     requester.former = { state: 'found', recorder, rest: ['c', 'd'].map(partOf) };
-    const all = await output.takeUp({ kept, said });
+    const all = await output.takeUp({ kept, yielded });
     expect(all?.map(textOf)).toEqual(['a', 'b', 'c', 'd']);
     expect(output.keep({ name: 'other' })).toEqual({ id: recorder.id });
     await output.part(partOf('e'));
@@ -479,7 +479,7 @@ describe('a kept reply of a process before', () => {
     const { output, requester } = begin(new Recorder(), { hasReplies: true });
     const recorder = recordOf('');
     requester.former = { state: 'found', recorder, rest: [] };
-    expect(await output.takeUp({ kept, said: [] })).toEqual([]);
+    expect(await output.takeUp({ kept, yielded: [] })).toEqual([]);
     await output.part(partOf('a'));
     expect(requester.got).toEqual([{ [KEPT]: { id: recorder.id } }, 'a']);
     expect(recorder.bodies.map(textOf)).toEqual(['a']);
@@ -493,7 +493,7 @@ describe('a kept reply of a process before', () => {
     const recorder = recordOf('abc');
     const metadata = Uint8Array.from([0x81, 0xa1, 0x61, 1]);
     requester.former = { state: 'found', recorder, rest: [partOf('c')], end: { error, metadata } };
-    expect(await output.takeUp({ kept, said })).toBeUndefined();
+    expect(await output.takeUp({ kept, yielded })).toBeUndefined();
     const rest = error === undefined ? ['c', { a: 1 }, last] : ['c', last];
     expect(requester.got).toEqual(rest);
   });
@@ -501,7 +501,7 @@ describe('a kept reply of a process before', () => {
   it('whose record is not kept any more is sent as usual', async () => {
     const { output, requester } = begin();
     requester.former = { state: 'unkept' };
-    await output.takeUp({ kept, said });
+    await output.takeUp({ kept, yielded });
     expect(output.keep({})).toBeUndefined();
     expect(requester.before).toBeUndefined();
     await output.part(partOf('c'));
@@ -515,7 +515,7 @@ describe('a kept reply of a process before', () => {
       recorder.isFull = true;
       requester.room = room;
       requester.former = { state: 'unkept', recorder, rest: ['c', 'd'].map(partOf) };
-      const all = await output.takeUp({ kept, said });
+      const all = await output.takeUp({ kept, yielded });
       expect(all?.map(textOf)).toEqual(['a', 'b', 'c', 'd']);
       expect(output.keep({})).toBeUndefined();
       const written = output.part(partOf('e'));
@@ -531,7 +531,7 @@ describe('a kept reply of a process before', () => {
     const { output, requester } = begin();
     requester.former = { state: 'lost' };
     requester.recorder = undefined;
-    await output.takeUp({ kept, said });
+    await output.takeUp({ kept, yielded });
     expect(output.keep({ name: 'n' })).toBeUndefined();
     expect(requester.before).toMatchObject({ id: kept, isLost: true });
   });
@@ -541,9 +541,9 @@ describe('a kept reply of a process before', () => {
     ['that was not kept begins with what was said', undefined],
   ])('%s', async (_what, id) => {
     const { output, requester } = begin(recordOf('ab'));
-    await output.takeUp({ kept: id, said });
+    await output.takeUp({ kept: id, yielded });
     output.keep({});
-    expect(requester.before).toMatchObject({ id, said, isLost: false });
+    expect(requester.before).toMatchObject({ id, yielded, isLost: false });
     await output.part(partOf('c'));
     expect(requester.got).toEqual(['c']);
   });

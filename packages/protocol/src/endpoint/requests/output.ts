@@ -5,7 +5,7 @@ import { encodeMetadata, type Metadata } from '../messages/metadata.js';
 import type { Cancellation } from './cancellation.js';
 import type { KeepOptions, KeptBefore, KeptReply, ReplyRecorder, TakenUp } from './keeping.js';
 import { KEPT } from './kept-metadata.js';
-import { hasContent } from './said.js';
+import { hasContent } from './yielded.js';
 
 /** Sends the reply to one request. */
 export interface ReplySink {
@@ -27,7 +27,7 @@ export interface ReplySink {
   /** Records the reply from now on. @throws {ProtocolError} as `RequestContext.keep`. */
   keep(options: KeepOptions | undefined, before: KeptBefore): ReplyRecorder | undefined;
   /** As `ReplyKeeper.takeUp`. */
-  takeUp(id: string, said: readonly CodedBody[]): Promise<TakenUp>;
+  takeUp(id: string, yielded: readonly CodedBody[]): Promise<TakenUp>;
 }
 
 /** What calls of a handler in processes before have left. */
@@ -35,7 +35,7 @@ export interface Former {
   /** The ID under which the reply was kept. */
   readonly kept?: string | undefined;
   /** The parts on record with the session. */
-  readonly said?: readonly CodedBody[] | undefined;
+  readonly yielded?: readonly CodedBody[] | undefined;
 }
 
 export interface OutputOptions {
@@ -78,7 +78,7 @@ export class Output {
   /** What processes before have left of the reply, and of its record. */
   #former: Former = {};
   #formerState: TakenUp['state'] | undefined;
-  /** Processes before have said parts, so that this is not a reply of one part. */
+  /** Processes before have yielded parts, so that this is not a reply of one part. */
   isContinued = false;
   /** Settles when the requester has caught up with the record; `undefined` while it is not behind. */
   #catchUp: Promise<void> | undefined;
@@ -117,21 +117,21 @@ export class Output {
   /**
    * Goes on with a reply of which processes before have put something on record.
    *
-   * @returns all parts that they have said; `undefined` if their handler had ended, and so the reply has.
+   * @returns all parts that they have yielded; `undefined` if their handler had ended, and so the reply has.
    */
   async takeUp(former: Former): Promise<readonly CodedBody[] | undefined> {
-    const { kept, said = [] } = former;
+    const { kept, yielded = [] } = former;
     this.#former = former;
-    this.isContinued = said.some(hasContent);
-    if (kept === undefined) return said;
-    const taken = await this.#sink.takeUp(kept, said);
+    this.isContinued = yielded.some(hasContent);
+    if (kept === undefined) return yielded;
+    const taken = await this.#sink.takeUp(kept, yielded);
     this.#formerState = taken.state;
-    if (taken.recorder === undefined) return said;
+    if (taken.recorder === undefined) return yielded;
     const { recorder, rest = [], end } = taken;
-    this.#begin(recorder, said);
+    this.#begin(recorder, yielded);
     if (rest.length > 0) this.isContinued = true;
     if (this.#sent < recorder.parts) this.#catchUp = this.#feed(recorder);
-    if (end === undefined) return [...said, ...rest];
+    if (end === undefined) return [...yielded, ...rest];
     await this.#catchUp;
     const isRead = this.#sink.isWanted();
     if (end.error === undefined) {
@@ -151,22 +151,22 @@ export class Output {
     const present = this.#recorder;
     if (this.#formerState === 'unkept') return undefined;
     if (this.#formerState === 'found' && present !== undefined) return { id: present.id };
-    const { kept: id, said = [] } = this.#former;
+    const { kept: id, yielded = [] } = this.#former;
     // First, so that its place is free.
     const freed = present?.discard();
     this.#recorder = undefined;
     this.#untold = undefined;
-    const recorder = this.#sink.keep(options, { freed, id, said, isLost: this.#formerState === 'lost' });
+    const recorder = this.#sink.keep(options, { freed, id, yielded, isLost: this.#formerState === 'lost' });
     if (recorder === undefined) return undefined;
-    this.#begin(recorder, said);
+    this.#begin(recorder, yielded);
     if (this.#pending !== undefined) recorder.setMetadata(this.#pending.encoded);
     return { id: recorder.id };
   }
 
-  /** @param said parts that the requester has, or gets from the session. */
-  #begin(recorder: ReplyRecorder, said: readonly CodedBody[]): void {
+  /** @param yielded parts that the requester has, or gets from the session. */
+  #begin(recorder: ReplyRecorder, yielded: readonly CodedBody[]): void {
     this.#recorder = recorder;
-    this.#sent = said.filter(hasContent).length;
+    this.#sent = yielded.filter(hasContent).length;
     // A requester that has parts was told with the first one.
     if (this.#options.hasReplies && this.#sent === 0) this.#untold = recorder.id;
     const { isAborted, signal } = this.#cancellation;

@@ -43,7 +43,7 @@ async function replyOf(
     body: bytes = encodeUtf8('ask'),
     request,
     rest = () => undefined,
-    said,
+    yielded,
   }: {
     metadata?: Uint8Array;
     isWanted?: () => boolean;
@@ -51,7 +51,7 @@ async function replyOf(
     request?: ReceivedMessage;
     rest?: (size: number) => Promise<void> | undefined;
     /** Of a process before. */
-    said?: readonly CodedBody[];
+    yielded?: readonly CodedBody[];
   } = {},
 ) {
   const sent: unknown[] = [];
@@ -76,7 +76,7 @@ async function replyOf(
   };
   const body = { ...plainBody(bytes), originalLength: undefined, charge: 0, metadata };
   const message = request ?? createMessage(body, coder);
-  await answer(message, handler, new Cancellation(), sink, { ...OPTIONS, rest }, { said });
+  await answer(message, handler, new Cancellation(), sink, { ...OPTIONS, rest }, { yielded });
   return sent;
 }
 
@@ -99,15 +99,19 @@ it('sends a value that a handler returns at once, and waits for a promise of any
 });
 
 it('sends what one part returns behind the parts of a process before as another part', async () => {
-  expect(await replyOf(() => 'whole', { said: [] })).toEqual(['response', 'whole']);
+  expect(await replyOf(() => 'whole', { yielded: [] })).toEqual(['response', 'whole']);
   const handler: RequestHandler = async (_request, { yielded, setMetadata }) => {
     setMetadata({ n: 1 });
     return `${yielded.length} more`;
   };
   // A RESPONSE after parts is a fault of the protocol.
-  const sent = await replyOf(handler, { said: [plainBody(encodeUtf8('first'))] });
+  const sent = await replyOf(handler, { yielded: [plainBody(encodeUtf8('first'))] });
   expect(sent).toEqual(['part', '', { n: 1 }, 'part', '1 more', 'end']);
-  expect(await replyOf(() => undefined, { said: [plainBody(encodeUtf8('a'))] })).toEqual(['part', '', 'end']);
+  expect(await replyOf(() => undefined, { yielded: [plainBody(encodeUtf8('a'))] })).toEqual([
+    'part',
+    '',
+    'end',
+  ]);
 });
 
 it('calls no handler again if its request is over by the time the keeper answers', async () => {
@@ -130,7 +134,7 @@ it('calls no handler again if its request is over by the time the keeper answers
   });
   const message = createMessage({ ...plainBody(encodeUtf8('ask')), charge: 0 }, coder);
   let calls = 0;
-  await responder.run(3, message, () => `${++calls}`, { attempt: 2, kept: 'reply_a', said: [] });
+  await responder.run(3, message, () => `${++calls}`, { attempt: 2, kept: 'reply_a', yielded: [] });
   expect([calls, failed]).toEqual([0, [over]]);
 });
 
@@ -152,7 +156,7 @@ it('knows of a handler that is called again before that says so once more', asyn
   const message = createMessage({ ...plainBody(encodeUtf8('ask')), charge: 0 }, coder);
   const keeps: RequestHandler = (_request, { keep }) => void keep({});
   await responder.run(1, message, keeps);
-  await responder.run(3, message, keeps, { attempt: 2, kept: 'reply_a', said: [] });
+  await responder.run(3, message, keeps, { attempt: 2, kept: 'reply_a', yielded: [] });
   expect(isRepeated).toEqual([false, true]);
 });
 

@@ -233,8 +233,8 @@ class StreamSink implements ReplySink {
     return recorder;
   }
 
-  async takeUp(id: string, said: readonly CodedBody[]): Promise<TakenUp> {
-    const taken = await this.#keeper.takeUp(this.#kept, id, said);
+  async takeUp(id: string, yielded: readonly CodedBody[]): Promise<TakenUp> {
+    const taken = await this.#keeper.takeUp(this.#kept, id, yielded);
     if (taken.state === 'found') this.runToCompletion();
     return taken;
   }
@@ -281,8 +281,8 @@ export async function answer(
     // Decodes the metadata, which may be malformed.
     const { metadata } = request;
     const handler = isPull(metadata) ? (options.pulls?.answer ?? refusePull) : (requestHandler ?? unanswered);
-    const said = former.said && (await output.takeUp(former));
-    if (former.said !== undefined && said === undefined) return;
+    const yielded = former.yielded && (await output.takeUp(former));
+    if (former.yielded !== undefined && yielded === undefined) return;
     // Its session may have ended meanwhile, and another node call the handler.
     if (cancellation.isAborted) throw cancellation.reason;
     const context = new HandlerContext({
@@ -294,7 +294,7 @@ export async function answer(
       sink,
       batch: options.batch,
       attempt,
-      said,
+      yielded,
     });
     const called = handler(request, context);
     // A generator begins at once, and a value is the answer at once.

@@ -368,7 +368,9 @@ export class RecordingChannel extends ServerChannel {
       this.starting.delete(streamId);
       if (!isWanted) return this.end(streamId);
       for (const part of former.slice(told)) super.chunk(streamId, part);
-      this.session.emit(former.length > 0 || attempt > 1 ? { ...event, attempt, said: former, kept } : event);
+      this.session.emit(
+        former.length > 0 || attempt > 1 ? { ...event, attempt, yielded: former, kept } : event,
+      );
     });
   }
 

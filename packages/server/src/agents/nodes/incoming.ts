@@ -14,7 +14,7 @@ import {
   textField,
 } from '../../cluster/link/message.js';
 import { MAX_PRINCIPAL_LENGTH } from '../../session/admission/authentication.js';
-import type { MessagePlace } from '../heard.js';
+import type { MessageSequence } from '../received-marks.js';
 import type { Relay } from '../relay.js';
 import type { RelayTarget } from '../target.js';
 import { type Inflow, Inflows } from './inflows.js';
@@ -294,7 +294,7 @@ export class IncomingRelay implements LinkEnd, RemoteWire {
     number: number,
     way: number,
     inflow: Inflow | undefined,
-    place: MessagePlace,
+    place: MessageSequence,
     body: ReceivedBody,
   ): void {
     const { relay, find } = this.#options;

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { Heard } from '../heard.js';
 import { RelayedMessages } from '../messages.js';
+import { ReceivedMarks } from '../received-marks.js';
 import { RemoteTarget } from './remote-target.js';
 import { SimulatedDurableSession } from './testing/durable-session.js';
 import { type Faults, History } from './testing/relay-history.js';
@@ -62,7 +62,7 @@ describe('messages between durable agents', { timeout: 600_000 }, () => {
   });
 
   it.each<[string, () => unknown]>([
-    ['receivers remember nothing', () => vi.spyOn(Heard.prototype, 'check').mockReturnValue('new')],
+    ['receivers remember nothing', () => vi.spyOn(ReceivedMarks.prototype, 'check').mockReturnValue('new')],
     [
       'what was heard does not go on record',
       () =>

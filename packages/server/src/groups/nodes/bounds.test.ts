@@ -3,7 +3,7 @@ import { SILENT_LOGGER } from '@parlance/protocol/internal';
 import { expect, it } from 'vitest';
 import { memoryCluster } from '../../engine/memory.js';
 import type { GroupMessage } from '../delivery.js';
-import { MAX_BYTES, MAX_GROUP_BYTES, Said } from '../said.js';
+import { MAX_BYTES, MAX_GROUP_BYTES, SentMessages } from '../sent-messages.js';
 import { savedOf } from '../state.js';
 import { Interest, MAX_ENTRIES } from './interest.js';
 import { listBytes, MAX_LIST, readList } from './messages.js';
@@ -19,7 +19,7 @@ const messageOf = (size: number): GroupMessage => ({
 });
 
 it('messages of one group are kept up to a bound, and the last one in any case', () => {
-  const said = new Said(() => 0, 1_000);
+  const said = new SentMessages(() => 0, 1_000);
   const half = MAX_GROUP_BYTES / 2 - SAID_OVERHEAD;
   const numbers = () => said.after('g', 0, 1).kept.map(({ number }) => number);
   said.add('g', messageOf(half));
@@ -38,7 +38,7 @@ it('messages of one group are kept up to a bound, and the last one in any case',
 });
 
 it('messages of all groups are kept up to a bound, and the oldest go first', () => {
-  const said = new Said(() => 0, 1_000);
+  const said = new SentMessages(() => 0, 1_000);
   const count = MAX_BYTES / MAX_GROUP_BYTES;
   for (let i = 0; i < count; i++) said.add(`g${i}`, messageOf(MAX_GROUP_BYTES - SAID_OVERHEAD));
   expect(said.bytes).toBe(MAX_BYTES);
@@ -133,7 +133,7 @@ it('a node that was dead before a member came that had heard it is forgotten, an
   const there = await world.addNode();
   there.take(client, savedOf(member.memberships));
   here.forget(member);
-  const marks = () => [...(there.groups.local.get('all')?.hearing.marks.keys() ?? [])];
+  const marks = () => [...(there.groups.local.get('all')?.received.marks.keys() ?? [])];
   await world.calm();
   expect(marks()).toContain(gone.name);
   for (let i = 0; i < 61; i++) world.tick();
@@ -223,11 +223,14 @@ it('a message that is too large for other nodes has no place, so that none asks 
   const error = expect.objectContaining({ code: 'message_too_large' });
   const unreached = [{ node: there.name, error }];
   expect(here.others.say('all', messageOf(maxMessageSize + 1))).toEqual({
-    place: undefined,
+    sequence: undefined,
     elsewhere: { nodes: 0, unreached },
   });
   expect(here.others.waitingBytes).toBe(0);
-  expect(here.others.say('all', messageOf(maxMessageSize)).place).toMatchObject({ number: 1, previous: 0 });
+  expect(here.others.say('all', messageOf(maxMessageSize)).sequence).toMatchObject({
+    number: 1,
+    previous: 0,
+  });
   await world.stop();
 });
 

@@ -11,12 +11,12 @@ import type { OwnHost } from '../../server/features/own-feature.js';
 import { retentionMsOf } from '../../session/durable-rules.js';
 import type { GroupMessage } from '../delivery.js';
 import type { Groups } from '../groups.js';
-import type { Place } from '../hearing.js';
 import { membersHere } from '../members.js';
 import type { GroupNodes, MembersFound, Question, SaidElsewhere } from '../nodes.js';
 import type { PresenceEntry, PresenceSource } from '../presence-feed.js';
 import type { Presences } from '../presences.js';
-import { inOrder, Said } from '../said.js';
+import type { Sequence } from '../received-marks.js';
+import { inOrder, SentMessages } from '../sent-messages.js';
 import { Inflow } from './inflow.js';
 import { Interest } from './interest.js';
 import { Lapse } from './lapse.js';
@@ -82,7 +82,7 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
   readonly #options: GroupsOfNodesOptions;
   readonly #logger: Logger;
   readonly #interest: Interest;
-  readonly #said: Said;
+  readonly #sent: SentMessages;
   readonly #members: MembersOfNodes;
   readonly #memory;
   readonly #lapse = new Lapse(FORGET_MS / 2);
@@ -95,7 +95,7 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
     const { incarnation, link, links, memory, now, isNodeAlive, keptMs } = options;
     this.#options = options;
     this.#logger = limitedLog(options.logger);
-    this.#said = new Said(now, keptMs);
+    this.#sent = new SentMessages(now, keptMs);
     this.#memory = memory.open(MAX_WAITING * 2);
     this.#memory.assign([NODES_SHARE]);
     this.#interest = new Interest({
@@ -127,7 +127,7 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
   }
   /** Bytes that are kept for members, or wait for nodes. */
   get waitingBytes(): number {
-    let bytes = this.#said.bytes;
+    let bytes = this.#sent.bytes;
     for (const { out } of this.#peers.values()) bytes += out.bytes;
     return bytes;
   }
@@ -145,7 +145,7 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
   handleTick(): void {
     const { now, isNodeAlive, hasLease, groups, presences } = this.#options;
     const isForgotten = this.#lapse.check(hasLease(), now());
-    this.#said.handleTick();
+    this.#sent.handleTick();
     this.#interest.handleTick();
     this.#members.handleTick();
     for (const [node, peer] of this.#peers) {
@@ -213,9 +213,12 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
     if (message.size > maxMessageSize) {
       const error = tooLarge(maxMessageSize);
       // It has no place, so that no node asks for it.
-      return { place: undefined, elsewhere: { nodes: 0, unreached: nodes.map((node) => ({ node, error })) } };
+      return {
+        sequence: undefined,
+        elsewhere: { nodes: 0, unreached: nodes.map((node) => ({ node, error })) },
+      };
     }
-    const kept = this.#said.add(name, message);
+    const kept = this.#sent.add(name, message);
     const unreached: { node: string; error: ProtocolError }[] = [];
     let coded: ReturnType<typeof bytesOf> | undefined;
     for (const node of nodes) {
@@ -233,8 +236,8 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
       peer.out.send('say', sayFields(name, message, { number: kept.number, previous }, kind), bytes);
     }
     const { number, previous } = kept;
-    const place = { sender: incarnation, number, previous };
-    return { place, elsewhere: { nodes: nodes.length - unreached.length, unreached } };
+    const sequence = { sender: incarnation, number, previous };
+    return { sequence, elsewhere: { nodes: nodes.length - unreached.length, unreached } };
   }
 
   #refusalOf({ out }: Peer, size: number): ProtocolError | undefined {
@@ -270,7 +273,7 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
 
   #answerSelf({ ask, name, mark, ageMs }: Question & { readonly ask: number }): void {
     const { groups, incarnation: sender } = this.#options;
-    const { kept, last, isIncomplete } = this.#said.after(name, mark, ageMs);
+    const { kept, last, isIncomplete } = this.#sent.after(name, mark, ageMs);
     for (const [each, previous] of inOrder(kept, mark))
       groups.hand(name, each.message, { sender, number: each.number, previous, ask });
     groups.handleAnswered(name, sender, ask, last, isIncomplete);
@@ -283,14 +286,14 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
     const peer = this.#peer(node);
     // What comes next is for it as well.
     this.#interest.note(name, node);
-    const { kept, last, isIncomplete } = this.#said.after(name, mark, ageMs);
+    const { kept, last, isIncomplete } = this.#sent.after(name, mark, ageMs);
     let isCut = false;
     for (const [each, previous] of inOrder(kept, mark)) {
       isCut ||= this.#refusalOf(peer, each.message.size) !== undefined;
       if (isCut) break;
       const [kind, bytes] = bytesOf(each.message.content);
-      const place = { number: each.number, previous, ask: number };
-      peer.out.send('say', sayFields(name, each.message, place, kind), bytes);
+      const sequence = { number: each.number, previous, ask: number };
+      peer.out.send('say', sayFields(name, each.message, sequence, kind), bytes);
     }
     peer.skipped.delete(name);
     peer.out.send('answered', [name, number, last, isIncomplete || isCut ? 1 : 0], NOTHING);
@@ -328,8 +331,8 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
     const { groups, presences } = this.#options;
     switch (type as GroupMessageType) {
       case 'say': {
-        const { name, place, message } = readSay(node, fields, bytes);
-        this.#handOver(name, place, message).catch((error: unknown) => {
+        const { name, sequence, message } = readSay(node, fields, bytes);
+        this.#handOver(name, sequence, message).catch((error: unknown) => {
           const failed = { event: 'group.failed', group: name, node, err: loggable(error) };
           this.#logger.error(failed, 'a message of another node was not handed to the members of a group');
         });
@@ -366,13 +369,19 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
   }
 
   /** Members that get nothing are counted, and the first of them is logged. */
-  async #handOver(name: string, place: Place, message: GroupMessage): Promise<void> {
-    const { result, later } = this.#options.groups.hand(name, message, place);
+  async #handOver(name: string, sequence: Sequence, message: GroupMessage): Promise<void> {
+    const { result, later } = this.#options.groups.hand(name, message, sequence);
     await Promise.all(later);
     const [first] = result.refused;
     if (first === undefined) return;
     const { length: count } = result.refused;
-    const fields = { event: 'group.refused', group: name, node: place.sender, count, code: first.error.code };
+    const fields = {
+      event: 'group.refused',
+      group: name,
+      node: sequence.sender,
+      count,
+      code: first.error.code,
+    };
     this.#logger.warn(fields, 'a message of another node was not queued for some members of a group');
   }
 }

@@ -2,9 +2,9 @@ import { type Algorithm, ProtocolError } from '@parlance/protocol';
 import { countField, malformed, shortField } from '../../cluster/link/message.js';
 import type { GroupMessage, PlainContent } from '../delivery.js';
 import type { Member } from '../group.js';
-import type { Place } from '../hearing.js';
 import { MAX_DATA } from '../options.js';
 import type { PresenceEntry, PresenceState } from '../presence-feed.js';
+import type { Sequence } from '../received-marks.js';
 import { MAX_NAME, readData } from '../state.js';
 
 /** The name of the service of a link. */
@@ -46,7 +46,7 @@ export function bytesOf(content: PlainContent): readonly [kind: (typeof KINDS)[n
 export function sayFields(
   name: string,
   { algorithm, secret, except }: GroupMessage,
-  { number, previous, ask }: Omit<Place, 'sender'>,
+  { number, previous, ask }: Omit<Sequence, 'sender'>,
   kind: (typeof KINDS)[number],
 ): readonly unknown[] {
   return [
@@ -65,7 +65,7 @@ export function sayFields(
 export function readSay(sender: string, fields: readonly unknown[], bytes: Uint8Array) {
   const [name, number, previous, ask, kind, algorithm, secret, except] = fields;
   const asked = countField(ask);
-  const place: Place = {
+  const sequence: Sequence = {
     sender,
     number: countField(number),
     previous: countField(previous),
@@ -81,7 +81,7 @@ export function readSay(sender: string, fields: readonly unknown[], bytes: Uint8
     except: excepted === '' ? undefined : excepted,
     size: bytes.length,
   };
-  return { name: nameField(name), place, message };
+  return { name: nameField(name), sequence, message };
 }
 
 /** @throws {ProtocolError} `bad_message`. */

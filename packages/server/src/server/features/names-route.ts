@@ -50,10 +50,10 @@ export class NamesRoute implements EventRoute {
     const name = event.type === 'request' ? this.#nameOf(event.body.address) : undefined;
     if (name !== undefined && event.type === 'request') {
       reservation?.release();
-      const { streamId, body, attempt, said } = event;
+      const { streamId, body, attempt, yielded } = event;
       // Another node reads on if this one dies.
-      const again = { attempt, said, isRepeated: true };
-      session.answer(streamId, body, name.handlerFor(session, streamId, said), again);
+      const again = { attempt, yielded, isRepeated: true };
+      session.answer(streamId, body, name.handlerFor(session, streamId, yielded), again);
       return true;
     }
     return this.#next === undefined ? this.#refuse(event, reservation) : this.#next.take(event, reservation);

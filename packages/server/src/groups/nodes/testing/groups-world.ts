@@ -154,7 +154,7 @@ export class SimulatedNode {
     const said = this.said.get(name) ?? [];
     this.said.set(name, said);
     said.push(text);
-    this.groups.hand(name, message, this.others.say(name, message).place);
+    this.groups.hand(name, message, this.others.say(name, message).sequence);
   }
 
   /** Goes on with a session. @param saved what its former node has saved of it. */

@@ -244,6 +244,6 @@ export class ScaleNode implements Reader {
     this.said.set(group, number);
     const content = `${this.name}/${group} ${number} `.padEnd(size, '.');
     const message = { content, algorithm: undefined, secret: false, except: undefined, size };
-    this.groups.hand(group, message, this.others.say(group, message).place);
+    this.groups.hand(group, message, this.others.say(group, message).sequence);
   }
 }

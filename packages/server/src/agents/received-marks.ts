@@ -2,15 +2,15 @@
 export const MAX_SENDERS = 256;
 
 /** Which message of its sender it is, at all nodes. */
-export interface MessagePlace {
+export interface MessageSequence {
   /** Greater than those of all messages that the sender has sent before. */
   readonly number: number;
   /** It may have been sent before. */
   readonly isAgain: boolean;
 }
 
-/** Told of what changes in a {@link Heard}: see {@link Heard.entries}; 0 means that a sender is forgotten. */
-export type HeardChange = (sender: string, mark: number) => void;
+/** Told of what changes in a {@link ReceivedMarks}: see {@link ReceivedMarks.entries}; 0 means that a sender is forgotten. */
+export type MarkChange = (sender: string, mark: number) => void;
 
 /** Of a mark, that the session does not know what it had of the sender before. */
 const UNSURE = 1;
@@ -19,7 +19,7 @@ const UNSURE = 1;
  * Which messages of other sessions a session has. Each sender numbers its messages upwards, in the order in which it has
  * sent them, and keeps their numbers when it goes on at another node; so the last number of each sender is enough.
  */
-export class Heard {
+export class ReceivedMarks {
   /** Twice the number of the last message, and {@link UNSURE}. */
   readonly #marks = new Map<string, number>();
   /** The sender that was heard last. */
@@ -29,7 +29,7 @@ export class Heard {
    * Whether the session has a message. `unsure`: the message comes again, and the session did not know its sender when it
    * began to say again what it had said.
    */
-  check(sender: string, { number, isAgain }: MessagePlace): 'new' | 'known' | 'unsure' {
+  check(sender: string, { number, isAgain }: MessageSequence): 'new' | 'known' | 'unsure' {
     const mark = this.#marks.get(sender);
     if (mark !== undefined && 2 * number <= mark) return 'known';
     const isUnsure = mark === undefined || (mark & UNSURE) !== 0;
@@ -37,7 +37,7 @@ export class Heard {
   }
 
   /** The session has a message that was not known. */
-  add(sender: string, place: MessagePlace, onChange?: HeardChange): void {
+  add(sender: string, place: MessageSequence, onChange?: MarkChange): void {
     const mark = 2 * place.number + (this.check(sender, place) === 'unsure' ? UNSURE : 0);
     this.#set(sender, mark);
     onChange?.(sender, mark);
@@ -54,7 +54,7 @@ export class Heard {
   }
 
   /** A sender is over. */
-  forget(sender: string, onChange?: HeardChange): void {
+  forget(sender: string, onChange?: MarkChange): void {
     if (this.#marks.delete(sender)) onChange?.(sender, 0);
   }
 

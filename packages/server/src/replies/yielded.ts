@@ -6,9 +6,9 @@ import { decodeRecord, encodeRecord } from './record.js';
  * The parts of a reply that are on record with its session, as they stand in the record of a kept reply. There, metadata
  * come with the part after them, and without the ID of the reply.
  */
-export function recordsOf(said: readonly CodedBody[], maxDepth: number): Uint8Array[] {
+export function recordsOf(yielded: readonly CodedBody[], maxDepth: number): Uint8Array[] {
   let metadata: Uint8Array | undefined;
-  return said.flatMap((body) => {
+  return yielded.flatMap((body) => {
     metadata = withoutId(body.metadata, maxDepth) ?? metadata;
     if (!hasContent(body)) return [];
     const record = encodeRecord(body, metadata);
@@ -18,19 +18,19 @@ export function recordsOf(said: readonly CodedBody[], maxDepth: number): Uint8Ar
 }
 
 /** A part of a kept reply as it was for its requester. */
-export function saidOf(record: Uint8Array): CodedBody {
+export function yieldedOf(record: Uint8Array): CodedBody {
   return { ...decodeRecord(record), metadata: undefined };
 }
 
-/** How far a request that follows a kept reply has come, by what it has said; `undefined` if that is nothing. */
+/** How far a request that follows a kept reply has come, by what it has yielded; `undefined` if that is nothing. */
 export function positionIn(
-  said: readonly CodedBody[],
+  yielded: readonly CodedBody[],
   maxDepth: number,
 ): { readonly id: string; readonly next: number; readonly hasParts: boolean } | undefined {
-  const [first] = said;
+  const [first] = yielded;
   const kept = first && readKept(decodeMetadata(first.metadata, maxDepth));
   if (kept === undefined) return undefined;
-  const parts = said.filter(hasContent).length;
+  const parts = yielded.filter(hasContent).length;
   return { id: kept.id, next: kept.after + parts, hasParts: parts > 0 };
 }
 

@@ -1,7 +1,7 @@
 /**
  * Which message of a group it is. Each node numbers what its code sends to groups upwards, over all groups.
  */
-export interface Place {
+export interface Sequence {
   /** The node. */
   readonly sender: string;
   readonly number: number;
@@ -18,7 +18,7 @@ export type Verdict = 'new' | 'known' | 'gap';
  * Which messages of a group one member has, or all members that have the same: the last number of each sender. Nothing is kept for
  * one that misses messages: it takes none until it was sent all of them again, in order.
  */
-export class Hearing {
+export class ReceivedMarks {
   readonly marks: Map<string, number>;
   /** By sender: what was asked, and is not answered. */
   readonly asks = new Map<string, number>();
@@ -30,7 +30,7 @@ export class Hearing {
     this.marks = new Map(marks);
   }
 
-  check({ sender, number, previous, ask }: Place): Verdict {
+  check({ sender, number, previous, ask }: Sequence): Verdict {
     const asked = this.asks.get(sender);
     const mark = this.marks.get(sender);
     if (ask !== undefined) return ask === asked && number > (mark ?? 0) ? 'new' : 'known';
@@ -42,7 +42,7 @@ export class Hearing {
     return asked === undefined ? 'gap' : 'known';
   }
 
-  take({ sender, number }: Pick<Place, 'sender' | 'number'>): void {
+  take({ sender, number }: Pick<Sequence, 'sender' | 'number'>): void {
     this.marks.set(sender, Math.max(number, this.marks.get(sender) ?? 0));
   }
 

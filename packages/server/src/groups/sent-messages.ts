@@ -1,5 +1,5 @@
 import type { GroupMessage } from './delivery.js';
-import type { Place } from './hearing.js';
+import type { Sequence } from './received-marks.js';
 
 /** Bytes of the messages of one group that are kept, as many as may wait for a member. The last one is kept in any case. */
 export const MAX_GROUP_BYTES = 256 * 1024;
@@ -36,7 +36,7 @@ export interface Missed {
 }
 
 /** What one node has sent to groups of late, for members that are elsewhere when it comes. */
-export class Said {
+export class SentMessages {
   readonly #now: () => number;
   readonly #keptMs: number;
   readonly #groups = new Map<string, Spoken>();
@@ -55,7 +55,7 @@ export class Said {
     return this.#bytes;
   }
 
-  add(name: string, message: GroupMessage): Omit<Place, 'sender'> {
+  add(name: string, message: GroupMessage): Omit<Sequence, 'sender'> {
     const at = this.#now();
     const spoken = this.#groups.get(name) ?? {
       last: 0,

@@ -3,9 +3,9 @@ import type { BodyCoder, PartText } from '../../codec/coder.js';
 import { createMessage, type Message } from '../messages/message.js';
 
 /** The parts of a reply that a node that died has put on record, without those that carry metadata alone. */
-export function messagesOf(said: readonly CodedBody[], coder: BodyCoder): readonly Message[] {
+export function messagesOf(yielded: readonly CodedBody[], coder: BodyCoder): readonly Message[] {
   let tokens: PartText | undefined;
-  return said.filter(hasContent).map((body) => {
+  return yielded.filter(hasContent).map((body) => {
     // A character may be split between two parts of tokens.
     tokens = body.codec === BodyCodec.TOKEN_NATIVE ? (tokens ?? coder.createPartText()) : undefined;
     return createMessage({ ...body, charge: 0 }, coder, tokens);
