@@ -108,9 +108,9 @@ async function crashWhenFrozen(): Promise<void> {
 
 /** A session takes each message of another one for a new one. */
 async function forgetHeard(): Promise<void> {
-  const file = new URL('../../../../packages/server/src/agents/heard.ts', import.meta.url);
-  const { Heard } = await import(String(file));
-  Heard.prototype.check = () => 'new';
+  const file = new URL('../../../../packages/server/src/agents/received-marks.ts', import.meta.url);
+  const { ReceivedMarks } = await import(String(file));
+  ReceivedMarks.prototype.check = () => 'new';
 }
 
 /** An engine that breaks the rule, if that is up to the engine: what was kept before a takeover is not read. */

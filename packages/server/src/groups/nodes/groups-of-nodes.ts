@@ -212,11 +212,9 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
     const nodes = [...this.#interest.nodesOf(name)];
     if (message.size > maxMessageSize) {
       const error = tooLarge(maxMessageSize);
-      // It has no place, so that no node asks for it.
-      return {
-        sequence: undefined,
-        elsewhere: { nodes: 0, unreached: nodes.map((node) => ({ node, error })) },
-      };
+      const unreached = nodes.map((node) => ({ node, error }));
+      // It has no number, so that no node asks for it.
+      return { sequence: undefined, elsewhere: { nodes: 0, unreached } };
     }
     const kept = this.#sent.add(name, message);
     const unreached: { node: string; error: ProtocolError }[] = [];
@@ -375,13 +373,8 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
     const [first] = result.refused;
     if (first === undefined) return;
     const { length: count } = result.refused;
-    const fields = {
-      event: 'group.refused',
-      group: name,
-      node: sequence.sender,
-      count,
-      code: first.error.code,
-    };
+    const { code } = first.error;
+    const fields = { event: 'group.refused', group: name, node: sequence.sender, count, code };
     this.#logger.warn(fields, 'a message of another node was not queued for some members of a group');
   }
 }
