@@ -370,11 +370,10 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
   async #handOver(name: string, sequence: Sequence, message: GroupMessage): Promise<void> {
     const { result, later } = this.#options.groups.hand(name, message, sequence);
     await Promise.all(later);
-    const [first] = result.refused;
-    if (first === undefined) return;
-    const { length: count } = result.refused;
-    const { code } = first.error;
-    const fields = { event: 'group.refused', group: name, node: sequence.sender, count, code };
+    const { refused } = result;
+    if (refused[0] === undefined) return;
+    const [{ error }, count] = [refused[0], refused.length];
+    const fields = { event: 'group.refused', group: name, node: sequence.sender, count, code: error.code };
     this.#logger.warn(fields, 'a message of another node was not queued for some members of a group');
   }
 }
