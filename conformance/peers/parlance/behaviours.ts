@@ -24,7 +24,7 @@ export interface Host {
 }
 
 /** What the word `abilities` answers. */
-const ABILITIES = ['credentials', 'hold', 'who', 'pace', 'follow', 'goaway', 'bare'];
+const ABILITIES = ['credentials', 'hold', 'who', 'pace', 'follow', 'goaway', 'bare', 'nonce'];
 
 /** By ID: the object of a client goes on with the session that follows a lost one. */
 let tallies = new Map<string, Tally>();

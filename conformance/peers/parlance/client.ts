@@ -22,7 +22,7 @@ export async function visit(url: string, signal: AbortSignal): Promise<void> {
         store,
         onRequest: answering({ reload }),
         onError: () => {},
-        reconnect: { minDelayMs: 1, maxDelayMs: 20 },
+        reconnect: { minDelayMs: 1, maxDelayMs: 20, connectWithinMs: 3_600_000 },
         signal,
       });
       void count(session).catch(() => {});

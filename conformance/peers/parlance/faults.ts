@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -176,6 +177,34 @@ function codesAgain(): Change {
   };
 }
 
+/** A client whose HELLO has its last nonce, also if it resumes. */
+function keepsItsNonce(): Change {
+  let last: unknown;
+  const keep = inControl('HELLO', (payload) => {
+    last = payload['nonce'] ?? last;
+    return { ...payload, nonce: last };
+  });
+  return keep();
+}
+
+/** A server that answers a HELLO that has come again with another token. */
+function renewsTokens(): Change {
+  const begun = new Set<unknown>();
+  return (bytes) => {
+    if (!isOf('ACCEPT', bytes)) return bytes;
+    const fields = unpacked(bytes, 'ACCEPT');
+    const { session_id: id, payload } = fields as { session_id?: unknown; payload?: Fields };
+    const resume = (payload?.['resume'] ?? {}) as Fields;
+    const isRepeated = begun.has(id) && resume['recovered'] !== true;
+    begun.add(id);
+    if (!isRepeated) return bytes;
+    return packed({
+      ...fields,
+      payload: { ...payload, resume: { ...resume, token: `${resume['token']}2` } },
+    });
+  };
+}
+
 /** Only the first message of a type passes on all connections together. */
 function firstOnly(type: string): () => Change {
   let seen = 0;
@@ -221,7 +250,20 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
     server: inResume('ACCEPT', (resume) => ({ ...resume, window_ms: 600_000 })),
   },
   holds_repeats: holdsRepeats(),
+  takes_another_nonce: {
+    client: inControl('HELLO', (payload) =>
+      'nonce' in payload ? { ...payload, nonce: randomBytes(16) } : payload,
+    ),
+  },
+  resumes_with_its_nonce: { client: keepsItsNonce },
   // Of the server.
+  forgets_nonces: { client: inControl('HELLO', ({ nonce: _, ...payload }) => payload) },
+  renews_tokens_of_copies: { server: renewsTokens },
+  knows_nonces_of_others: {
+    client: inControl('HELLO', (payload) =>
+      'nonce' in payload ? { ...payload, auth: { token: 'kit' } } : payload,
+    ),
+  },
   tells_no_end_of_credentials: { server: inControl('AUTH', () => undefined) },
   tells_goaway_once: { server: firstOnly('GOAWAY') },
   takes_codecs_for_loaded: {

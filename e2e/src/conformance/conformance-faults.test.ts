@@ -75,6 +75,11 @@ const FAULTS: readonly Fault[] = [
 ];
 
 const OUR_FAULTS: readonly Fault[] = [
+  { name: 'takes_another_nonce', fails: ['nonce/is-repeated'], client: true },
+  { name: 'resumes_with_its_nonce', fails: ['nonce/is-repeated'], client: true },
+  { name: 'forgets_nonces', fails: ['nonce/same-session', 'nonce/late-copy'] },
+  { name: 'renews_tokens_of_copies', fails: ['nonce/same-session'] },
+  { name: 'knows_nonces_of_others', fails: ['nonce/of-another'] },
   { name: 'never_renews', fails: ['auth/renews'], client: true },
   { name: 'ignores_goaway', fails: ['goaway/no-new-streams'], client: true },
   { name: 'counts_agents_from_one', fails: ['agents/is-addressed'], client: true },

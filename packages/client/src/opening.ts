@@ -48,10 +48,11 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
   let isAccepted = () => false;
   signal?.throwIfAborted();
 
-  const createCore = (ticket: Ticket | undefined) =>
+  const createCore = (ticket: Ticket | undefined, nonce: Uint8Array) =>
     createClientSession(
       {
         ticket,
+        nonce: capabilities.extensions['resume'] === undefined ? undefined : nonce,
         subprotocol,
         capabilities,
         limits,

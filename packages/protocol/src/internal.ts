@@ -38,7 +38,7 @@ export type { ContentScanner, Scannable, ScannerHost } from './endpoint/ports.js
 export type { BodyEvent } from './endpoint/messages/intake.js';
 export type { EventRoute, Wire } from './endpoint/ports.js';
 export { closeReasonOf, truncateReason, withCloseCode } from './session/close-reason.js';
-export { readHello, rejectFrame, waitFrame } from './session/hello.js';
+export { readHello, rejectFrame, repeated, waitFrame } from './session/hello.js';
 export { answerTo } from './session/resuming.js';
 export {
   incarnationOf,
@@ -102,6 +102,7 @@ export { incompleteLength } from './tokenizer/stream-decoder.js';
 
 export { overBudget, type Reservation, SessionMemory } from './base/memory.js';
 export { MemoryBudget } from './base/memory-budget.js';
+export { Fifo } from './base/fifo.js';
 export { TokenBucket } from './base/token-bucket.js';
 
 // Kept replies

@@ -15,6 +15,7 @@ import { EARLY_HELLO } from './early-hello.js';
 import { FRAGMENTS } from './fragments.js';
 import { GOAWAY } from './goaway.js';
 import { MESSAGES } from './messages.js';
+import { NONCE } from './nonce.js';
 import { PLAIN } from './plain.js';
 import { READY } from './ready.js';
 import { REBUILD } from './rebuild.js';
@@ -41,6 +42,7 @@ export const SCENARIOS: readonly Scenario[] = [
   ...TENSORS,
   ...RESUME,
   ...RESUME_REFUSALS,
+  ...NONCE,
   ...REFUSALS,
   ...CLOSING,
   ...AGREEMENT,

@@ -36,8 +36,11 @@ import { ClientOutbound } from './outbound.js';
 import { ReconnectingMailbox } from './reconnecting-mailbox.js';
 
 export interface ReconnectingOptions {
-  /** @param proof the ticket of the session before this one, which this client or a former page had. */
-  readonly createCore: (proof: Ticket | undefined) => SessionCore;
+  /**
+   * @param proof the ticket of the session before this one, which this client or a former page had.
+   * @param nonce the same one until a server has accepted a session: an attempt that has failed may have begun one.
+   */
+  readonly createCore: (proof: Ticket | undefined, nonce: Uint8Array) => SessionCore;
   /** The session of a former page. */
   readonly proof?: Ticket | undefined;
   /** A lost session, or one whose server drains, is replaced by a new one. */
@@ -99,6 +102,7 @@ export class ReconnectingSession implements UserSessionHost, DialingSession, Ses
   #agreed: Negotiated | undefined;
   /** Proves to the server that the next session is of the same client as the one before. */
   #proof: Ticket | undefined;
+  #nonce = newNonce();
 
   constructor(options: ReconnectingOptions) {
     this.#options = options;
@@ -245,7 +249,7 @@ export class ReconnectingSession implements UserSessionHost, DialingSession, Ses
     const { createCore, endpoint: shared, onWireLost } = this.#options;
     return new ClientEndpoint({
       ...shared,
-      core: createCore(this.#proof),
+      core: createCore(this.#proof, this.#nonce),
       userSession: this.session,
       mailbox: this.mailbox,
       onAccepted: () => {
@@ -370,6 +374,7 @@ export class ReconnectingSession implements UserSessionHost, DialingSession, Ses
     const { proof, negotiated } = former.core;
     const next = this.#proof && { ...this.#proof, attempt: this.#proof.attempt + 1 };
     this.#agreed = negotiated ?? this.#agreed;
+    if (negotiated !== undefined) this.#nonce = newNonce();
     this.#proof = proof ?? (negotiated === undefined ? next : undefined);
     this.#current = this.#begin();
     this.#reportState(this.#current.state);
@@ -379,3 +384,5 @@ export class ReconnectingSession implements UserSessionHost, DialingSession, Ses
     this.#current.handleAccepted(wire, accept);
   }
 }
+
+const newNonce = () => crypto.getRandomValues(new Uint8Array(16));

@@ -82,6 +82,8 @@ export interface AgreementOptions {
   readonly agentId?: string | undefined;
   /** Client only: the shape of HELLO; a server answers in the same shape. @default 'flat' */
   readonly shape?: CapabilityShape | undefined;
+  /** Client only: in each HELLO that may begin the session. @default none */
+  readonly nonce?: Uint8Array | undefined;
   /** The model that this end introduces in its capabilities. @default none */
   readonly avp?: AvpOptions | undefined;
 }
@@ -339,7 +341,8 @@ export class AgreementCache {
 const MAX_ANSWERS = 64;
 const MAX_NAME_LENGTH = 4096;
 
-export function offerOf({ agentId: _agentId, auth: _auth, resume: _resume, ...offer }: HelloPayload): Offer {
+export function offerOf(hello: HelloPayload): Offer {
+  const { agentId: _agentId, auth: _auth, resume: _resume, nonce: _nonce, ...offer } = hello;
   return offer;
 }
 

@@ -26,6 +26,7 @@ import {
   type HelloPayload,
   type LaterCodec,
   MAX_CANCELLED,
+  NONCE_BYTES,
   type RebuiltLink,
   type ResumeAnswer,
   type ResumeOffer,
@@ -113,6 +114,7 @@ export function parseHello(payload: Fields): HelloPayload {
     extensions,
     auth: authField(payload),
     resume: resumeOfferField(payload),
+    nonce: nonceField(payload),
   };
 }
 
@@ -138,13 +140,14 @@ export function flatHelloFields(hello: HelloPayload): Fields {
       rebuild: hello.resume.rebuild || undefined,
       have: hello.resume.have,
     },
+    nonce: hello.nonce,
   };
 }
 
 /** Of either shape. */
 export function helloFields(hello: HelloPayload): Fields {
   if (hello.shape === 'flat') return flatHelloFields(hello);
-  return { ...nestedFields(hello, hello.preferredEncoding), auth: hello.auth };
+  return { ...nestedFields(hello, hello.preferredEncoding), auth: hello.auth, nonce: hello.nonce };
 }
 
 export function parseAccept(payload: Fields): AcceptPayload {
@@ -233,7 +236,7 @@ function unless<Value>(absent: Value | undefined, value: Value): Value | undefin
   return value === absent ? undefined : value;
 }
 
-type NestedSource = Omit<HelloPayload, 'shape' | 'preferredEncoding' | 'auth' | 'resume'>;
+type NestedSource = Omit<HelloPayload, 'shape' | 'preferredEncoding' | 'auth' | 'resume' | 'nonce'>;
 
 /** The reference's `Capabilities`; the reference requires every field, including those that we do not use. */
 function nestedFields(source: NestedSource, preferred: EncodingName | null): Fields {
@@ -324,6 +327,13 @@ function resumeOfferField(payload: Fields): ResumeOffer | undefined {
     rebuild: booleanField(fields, 'rebuild', false) || undefined,
     have: mapField(fields, 'have'),
   };
+}
+
+function nonceField(payload: Fields): Uint8Array | undefined {
+  const nonce = get(payload, 'nonce');
+  if (nonce === undefined || nonce === null) return undefined;
+  if (nonce instanceof Uint8Array && nonce.length === NONCE_BYTES) return nonce;
+  throw bad('nonce', `${NONCE_BYTES} bytes`);
 }
 
 function resumeAnswerField(payload: Fields, windowMs: number): ResumeAnswer | undefined {

@@ -1,7 +1,8 @@
 import { ProtocolError } from '../base/errors.js';
-import { bad, isFields } from '../base/fields.js';
+import { bad, get, isFields } from '../base/fields.js';
 import { assertPairedEscapes, endOfString, parseJson } from '../base/json.js';
 import type { Limits } from '../base/limits.js';
+import { decodeBase64, encodeBase64 } from '../codec/base64.js';
 import { dataFields, parseData } from './data.js';
 import { type ControlForms, fromFields, toFields } from './forms.js';
 import { assertControlSize, MAX_CONTROL_ENTRIES } from './maps.js';
@@ -58,10 +59,19 @@ export function decodeJsonEnvelope(
   return message;
 }
 
-/** The forms of an end of `m2m.v1.json`, which both reads and writes DATA. */
+/** The forms of an end of `m2m.v1.json`, which both reads and writes DATA, and in which bytes are base64. */
 const withData = (forms: ControlForms): ControlForms => ({
-  read: (type, payload) => (type === 'DATA' ? parseData(payload) : forms.read(type, payload)),
-  write: (message) => (message.type === 'DATA' ? dataFields(message.payload) : forms.write(message)),
+  read(type, payload) {
+    if (type === 'DATA') return parseData(payload);
+    const nonce = type === 'HELLO' ? get(payload, 'nonce') : undefined;
+    return forms.read(type, typeof nonce === 'string' ? { ...payload, nonce: decodeBase64(nonce) } : payload);
+  },
+  write(message) {
+    if (message.type === 'DATA') return dataFields(message.payload);
+    const fields = forms.write(message);
+    const { nonce } = fields;
+    return nonce instanceof Uint8Array ? { ...fields, nonce: encodeBase64(nonce) } : fields;
+  },
 });
 
 /**

@@ -27,6 +27,11 @@ export interface ResumeOffer {
   readonly rebuild?: boolean | undefined;
   /** A {@link Have} in its form on the wire, which `rebuilt.ts` reads: most ends have no sessions on record. */
   readonly have?: Fields | undefined;
+  /**
+   * Not on the wire: the HELLO that has begun the session has come again, and its client has not seen ACCEPT. With why it had
+   * begun a session in place of another one.
+   */
+  readonly again?: { readonly refusal: ResumeRefusal | undefined } | undefined;
 }
 
 /** What a client has of a session on record, counted in bodies, so that it does not depend on a link. */
@@ -121,10 +126,14 @@ export interface HelloPayload {
   /** Never echoed, never logged. */
   readonly auth?: { readonly token: string } | undefined;
   readonly resume?: ResumeOffer | undefined;
+  /** {@link NONCE_BYTES} random bytes, which name the session that this HELLO begins until its client has seen ACCEPT; a secret. */
+  readonly nonce?: Uint8Array | undefined;
 }
 
+export const NONCE_BYTES = 16;
+
 /** A client's offer without its ID, its credentials and the session that it asks for. */
-export type Offer = Omit<HelloPayload, 'agentId' | 'auth' | 'resume'>;
+export type Offer = Omit<HelloPayload, 'agentId' | 'auth' | 'resume' | 'nonce'>;
 
 /** Limits that an ACCEPT states, by their option name; an absent limit is unlimited. */
 export type StatedLimits = Readonly<Record<string, number>>;

@@ -38,6 +38,7 @@ const NOTES = new Map<string, Note>([
   ['payload.extensions.std', 'fields that are absent have their standard values'],
   ['payload.resume', 'resumes an earlier session'],
   ['payload.resume.session_id', 'the session to resume'],
+  ['payload.nonce', 'names the session, if this HELLO comes again'],
   ['payload.resume.received', 'frames of the session received so far'],
   ['payload.resume.attempt', 'increases with every connection'],
   ['payload.resume.rebuild', 'the page was loaded again and needs a new link'],

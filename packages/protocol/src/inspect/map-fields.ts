@@ -79,6 +79,7 @@ export function gather(field: MutableField, values: readonly (string | undefined
 /** Names under which credentials travel in control messages and metadata. */
 const SECRET_NAMES: ReadonlySet<string> = new Set([
   'token',
+  'nonce',
   'auth',
   'authorization',
   'proxyauthorization',

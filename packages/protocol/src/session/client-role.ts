@@ -102,11 +102,14 @@ export class ClientRole implements Role {
       payload = helloOf(session.options, token, offer && { ...offer, have: channel.stateHave?.() });
     } else {
       const { ticket } = session.options;
-      payload = helloOf(
-        session.options,
-        token,
-        ticket && { ...ticket, attempt: ticket.attempt + 1, rebuild: true },
-      );
+      payload = {
+        ...helloOf(
+          session.options,
+          token,
+          ticket && { ...ticket, attempt: ticket.attempt + 1, rebuild: true },
+        ),
+        nonce: session.options.nonce,
+      };
       this.#hello = payload;
     }
     return session.control.unbound({ type: 'HELLO', payload });

@@ -5,11 +5,12 @@ import { assertContextParameters } from '../codec/context/parameters.js';
 import { linkParameters } from '../control/agreement.js';
 import { laterCodecs } from '../control/capabilities.js';
 import { encodeMap } from '../control/maps.js';
-import type { HelloPayload, RejectPayload } from '../control/messages.js';
+import type { HelloPayload, RejectPayload, ResumeRefusal } from '../control/messages.js';
 import { ALL_CODE } from './all-code.js';
 import { rejectOf } from './close-reason.js';
 import { encodeControl } from './control-writer.js';
 import { readIncoming, WAIT, WAIT_IS_OF_SERVERS } from './incoming.js';
+import { nonceToken } from './resume-token.js';
 import type { SessionOptions } from './types.js';
 
 /** The frames that a server reads and writes on a connection that has no session yet. */
@@ -36,6 +37,23 @@ export function readHello(data: Uint8Array | string, options: SessionOptions): H
     default:
       throw new ProtocolError('protocol_violation', `${message.type} before ACCEPT`);
   }
+}
+
+/**
+ * A HELLO that has come before, as one that resumes the session that it has begun. Its client has not seen ACCEPT.
+ *
+ * @param refusal why a session began, if it also asks for another one that cannot be resumed.
+ * @returns `undefined` if it has no nonce.
+ */
+export function repeated(
+  hello: HelloPayload,
+  sessionId: string,
+  refusal: ResumeRefusal | undefined,
+): HelloPayload | undefined {
+  const { nonce } = hello;
+  if (nonce === undefined) return undefined;
+  const token = nonceToken(nonce);
+  return { ...hello, resume: { sessionId, token, received: 0, attempt: 0, again: { refusal } } };
 }
 
 /** Validates a HELLO when it arrives, so that one that is malformed is blamed on the client. */

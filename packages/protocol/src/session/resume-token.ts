@@ -35,6 +35,15 @@ export class ResumeGuard {
   /** SHA-256 of the tokens that a former process has issued, in hexadecimal. */
   #hashes: readonly string[] | undefined;
 
+  /** @param nonce of the HELLO that begins the session. It is valid as the token before the first one, for the same HELLO only. */
+  constructor(nonce?: Uint8Array) {
+    if (nonce !== undefined) this.#previous = nonceToken(nonce);
+  }
+
+  get isUnseen(): boolean {
+    return this.#previous?.startsWith(NONCE) === true;
+  }
+
   /** Those that are valid, which are secrets. */
   get tokens(): readonly string[] {
     return this.#previous === undefined ? [this.token] : [this.token, this.#previous];
@@ -116,6 +125,14 @@ export class ResumeGuard {
   revokePrevious(): void {
     this.#previous = undefined;
   }
+}
+
+/** No token that an end of ours has issued begins so. */
+const NONCE = 'nonce:';
+
+/** What stands for the nonce of a HELLO in place of a token. */
+export function nonceToken(nonce: Uint8Array): string {
+  return NONCE + toHex(nonce);
 }
 
 /** SHA-256 in hexadecimal. */

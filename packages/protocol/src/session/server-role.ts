@@ -258,7 +258,7 @@ export class ServerRole implements Role {
     this.#agentId = agentId;
     this.#hello = undefined;
     if (negotiated.extensions[Extension.RESUME] !== undefined)
-      this.resumeProof = this.#guard = new ResumeGuard();
+      this.resumeProof = this.#guard = new ResumeGuard(hello.nonce);
     this.limiter = new RateLimiter(session.options.limits);
     session.agree(sessionId, negotiated, offer.extensions);
     this.#awaitCodecs();
@@ -303,8 +303,9 @@ export class ServerRole implements Role {
     const { resume } = hello;
     if (resume === undefined || this.#guard === undefined) return ResumeRefusal.UNKNOWN_SESSION;
     // A client without a valid token learns nothing else.
-    if (!this.#guard.matches(resume.token)) return ResumeRefusal.UNKNOWN_SESSION;
-    if (!this.#guard.isNewer(resume.attempt)) return 'stale_attempt';
+    const { again } = resume;
+    if (!this.#guard.matches(resume.token)) return again ? 'stale_attempt' : ResumeRefusal.UNKNOWN_SESSION;
+    if (again === undefined && !this.#guard.isNewer(resume.attempt)) return 'stale_attempt';
     const same =
       subprotocol === this.#session.options.subprotocol &&
       hello.agentId === this.#statedAgentId &&
@@ -324,8 +325,10 @@ export class ServerRole implements Role {
     session.handleResumed();
     const received = this.#guard.receivedBy(offer);
     const have = haveOf(session, offer, this.#guard);
+    const { again } = offer;
     if (this.#guard.isNewest(offer.token)) channel.handleBehindTold?.();
-    this.#guard.accept(offer, offer.rebuild === true || have !== undefined);
+    // The client may still read the ACCEPT before, so the token in it stays valid: both state the same one.
+    if (again === undefined) this.#guard.accept(offer, offer.rebuild === true || have !== undefined);
     let rebuilt: RebuiltLink | undefined;
     try {
       if (have !== undefined) rebuilt = channel.goOnFrom?.(have, offer.rebuild === true);
@@ -335,7 +338,8 @@ export class ServerRole implements Role {
       session.violate(toProtocolError(error, 'internal', 'the session could not be resumed'));
       return undefined;
     }
-    this.#sendAccept(this.#resumeAnswer(true, channel.isBehind ? RECORD_BEHIND : undefined, rebuilt));
+    const reason = channel.isBehind ? RECORD_BEHIND : undefined;
+    this.#sendAccept(this.#resumeAnswer(again === undefined, again ? again.refusal : reason, rebuilt));
     // Everything that this sends again follows ACCEPT.
     if (rebuilt === undefined) channel.resume(received);
     else this.#awaitCodecs();

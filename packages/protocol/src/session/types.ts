@@ -134,7 +134,14 @@ export interface SessionCore {
   /** The last GOAWAY without `move`: at the client the received one, at the server the one that it sent. */
   readonly goAway: GoAwayPayload | undefined;
   /** Server: checks resume tokens of the session, also after its end; `undefined` without resume. */
-  readonly resumeProof: { matches(token: string): boolean; readonly tokens: readonly string[] } | undefined;
+  readonly resumeProof:
+    | {
+        matches(token: string): boolean;
+        readonly tokens: readonly string[];
+        /** The HELLO that has begun the session has a nonce, and nothing has shown that its client has received ACCEPT. */
+        readonly isUnseen?: boolean;
+      }
+    | undefined;
   /** Client: what another page needs to take the session up; `undefined` if it cannot. */
   readonly ticket: Ticket | undefined;
   /**

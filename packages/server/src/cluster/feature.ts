@@ -72,6 +72,7 @@ function partOf(node: ClusterNode, size: EngineSize): OwnHooks {
     },
     refuses: (asks) => (asks === 'balancer' && node.isCutOff ? CUT_OFF : node.refuses()),
     lookup: (wanted) => node.lookup(wanted),
+    begins: (key, sessionId, over) => node.begins(key, sessionId, over),
     start: () => node.start(),
     tick: () => node.tick(),
     leave: () => node.leave(),

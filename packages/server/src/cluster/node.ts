@@ -186,6 +186,16 @@ export class ClusterNode implements ClusterService {
     return this.#proxies.lookup(wanted);
   }
 
+  async begins(key: string, sessionId: string, over: string | undefined): Promise<string> {
+    if (this.isStalled) return sessionId;
+    try {
+      return await this.moves.begins(key, sessionId, over);
+    } catch {
+      // The membership has logged that the engine does not answer. Other nodes do not know of the session then.
+      return sessionId;
+    }
+  }
+
   #isArriving(sessionId: string): boolean {
     return this.moves.isArriving(sessionId) || this.recorded?.isUnderWay(sessionId) === true;
   }
@@ -221,7 +231,7 @@ export class ClusterNode implements ClusterService {
       accept: (ticket) => this.#tickets.accept(ticket),
       services: this.#services,
       isArriving: (sessionId) => this.#isArriving(sessionId),
-      hasSession: (sessionId) => server.find(sessionId) !== undefined,
+      hasSession: (id) => server.find(id) !== undefined || server.nonces.of(id) !== undefined,
       onWire: (wire, request, ticket) => {
         const { helloDigest, ip, subprotocol } = ticket;
         const proxied = { ...ticket, isFor: (hello: Uint8Array | string) => digestOf(hello) === helloDigest };

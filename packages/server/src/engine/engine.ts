@@ -6,8 +6,8 @@ import type { EngineStore } from './store.js';
  * logs with readers. `redis(…)` of `@parlance/server/redis` creates one, `sqlite(…)` of `@parlance/server/sqlite`, `postgres(…)` of `@parlance/server/postgres`, and
  * `memoryCluster()` one for tests.
  *
- * Each of these is an interface of its own; a feature of the server asks only for those that it uses. An engine learns of no session
- * that is neither on record nor has moved, and of no message.
+ * Each of these is an interface of its own; a feature of the server asks only for those that it uses. Of a session that is neither on record
+ * nor has moved, an engine learns only the ID and a hash of its first HELLO, and of messages nothing.
  *
  * Every engine promises, for each call of each interface:
  *
@@ -79,6 +79,8 @@ export interface SessionPlaces {
   /**
    * Writes that `to` has a session, in one step, if nothing is written yet or what is written is `from` and `epoch`. So of
    * two nodes that try this at once, one succeeds.
+   *
+   * Nodes also say so which session a HELLO has begun: the key is made of a hash, and the session is in place of a node.
    *
    * @returns what is written then.
    */

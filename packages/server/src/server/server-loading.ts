@@ -2,6 +2,7 @@ import type { Logger } from '@parlance/protocol';
 import { loggable, type MemoryBudget, systemClock } from '@parlance/protocol/internal';
 import { repeat } from '../base/repeat.js';
 import type { Vocabularies } from '../base/vocabularies.js';
+import type { Nonces } from '../session/admission/nonces.js';
 import type { Quotas } from '../session/admission/quotas.js';
 import type { InstalledFeatures } from './features/installed-features.js';
 
@@ -18,12 +19,14 @@ interface Chore {
 
 export function choresOf(
   quotas: Pick<Quotas, 'sweep'>,
+  nonces: Pick<Nonces, 'sweep'>,
   memory: Pick<MemoryBudget, 'sweep'>,
   features: Pick<InstalledFeatures, 'tick'>,
   vocabularies: Pick<Vocabularies, 'loadIfIdle'>,
 ): readonly Chore[] {
   return [
     { intervalMs: FORGET_INTERVAL_MS, task: () => quotas.sweep(systemClock.now()) },
+    { intervalMs: FORGET_INTERVAL_MS, task: () => nonces.sweep(systemClock.now()) },
     { intervalMs: SWEEP_INTERVAL_MS, task: () => memory.sweep(systemClock.now()) },
     { intervalMs: SWEEP_INTERVAL_MS, task: () => features.tick() },
     { intervalMs: SWEEP_INTERVAL_MS, task: () => vocabularies.loadIfIdle() },

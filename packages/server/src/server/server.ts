@@ -44,8 +44,8 @@ export class SessionServer {
     this.#sessions = sessions;
     this.features = features;
     const load = () => Promise.all([sessions.load(), features.start()]);
-    const { quotas, memory, vocabularies } = sessions;
-    this.#loading = new ServerLoading(load, choresOf(quotas, memory, features, vocabularies), logger);
+    const { quotas, nonces, memory, vocabularies } = sessions;
+    this.#loading = new ServerLoading(load, choresOf(quotas, nonces, memory, features, vocabularies), logger);
     this.#pages = new StatusPages({
       unready: () => this.#loading.unready() ?? features.unready() ?? sessions.admitAny()?.message,
       httpAt: (path, port) => features.httpAt(path, port),

@@ -20,6 +20,7 @@ import { loadCapabilities } from '../base/load-codecs.js';
 import { createLoopShares } from '../base/loop-shares.js';
 import { Vocabularies } from '../base/vocabularies.js';
 import type { KnownPeer } from '../session/admission/lookup.js';
+import { Nonces } from '../session/admission/nonces.js';
 import { OtherProcesses } from '../session/admission/other-processes.js';
 import { Connection } from '../session/connection.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
@@ -47,6 +48,7 @@ export class Sessions extends ServerAdmission implements SessionHost {
   readonly features: InstalledFeatures;
   readonly onRequest: RequestHandler;
   readonly memory: MemoryBudget;
+  readonly nonces: Nonces;
   readonly loop;
   readonly vocabularies: Vocabularies;
   /** Those that were established and have not ended, by ID. */
@@ -83,6 +85,7 @@ export class Sessions extends ServerAdmission implements SessionHost {
     this.options = options;
     this.#untilLoaded = untilLoaded;
     this.memory = new MemoryBudget(options.processMemory);
+    this.nonces = new Nonces(this.memory, options.logger);
     this.loop = createLoopShares(options.loopShare);
     this.greetings = new Handshakes(limits.handshakesPerIp, MAX_HANDSHAKES);
     this.door = new Door({
@@ -253,6 +256,9 @@ export class Sessions extends ServerAdmission implements SessionHost {
     this.connections.delete(session);
     this.#sweep.delete(session);
     this.features.ended(session, error);
+    // Another node has it, or its client has not heard of it and has lost nothing with it.
+    const isUnseen = error !== undefined && session.core.resumeProof?.isUnseen === true;
+    if (session.hasMoved || isUnseen) this.nonces.forget(session.id);
     if (this.established.get(session.id) !== session) return;
     this.established.delete(session.id);
     this.served.delete(session.id);

@@ -151,7 +151,9 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
       this.replaceWire(undefined);
       core.handleDisconnected(CloseCode.ABNORMAL, 'taken over', now);
       this.replaceWire(wire);
-      former?.close(CloseCode.TAKEN_OVER, 'a newer connection carries the session');
+      // A client that reads the former one after all, because the repeated HELLO was late, comes back to its session.
+      if (offer.again) former?.close(CloseCode.TIMEOUT, 'HELLO has come again on another connection');
+      else former?.close(CloseCode.TAKEN_OVER, 'a newer connection carries the session');
       const received = core.resume(offer, now);
       if (received !== undefined) this.options.route?.handleRebuilt(received);
       if (this.core.record?.isBehind) this.#reportBehind();

@@ -24,6 +24,14 @@ export interface SessionHooks {
   routeOf(session: ServerEndpoint): EventRoute | undefined;
   /** `undefined` if no feature looks for it. Never rejects. */
   lookup(wanted: LookupQuery): Promise<LookupResult> | undefined;
+  /**
+   * A HELLO with a nonce is about to begin a session. `undefined` if no feature shares that with other nodes. Never rejects.
+   *
+   * @param key the same for the same HELLO, at any node.
+   * @param over a session that this HELLO has begun, and that is nowhere any more.
+   * @returns the session that it has begun, here or elsewhere; `sessionId` if it has begun none.
+   */
+  begins(key: string, sessionId: string, over: string | undefined): Promise<string> | undefined;
   /** Whether a new session is put on record, or why it is refused. */
   records(hello: HelloPayload, identity: CheckedIdentity, origin: Origin): boolean | Refusal;
   claim(session: ServerEndpoint, hello: HelloPayload): Refusal | undefined;

@@ -11,6 +11,7 @@ import type { LoopShares } from '../base/loop-shares.js';
 import type { Refusal } from '../transport/http/site.js';
 import type { Transport } from '../transport/transport.js';
 import type { KnownPeer } from './admission/lookup.js';
+import type { Nonces } from './admission/nonces.js';
 import type { Quotas } from './admission/quotas.js';
 import type { ServerEndpoint } from './endpoint.js';
 import type { LeavingHooks, SessionHooks } from './hooks.js';
@@ -34,6 +35,8 @@ export interface SessionHost {
   readonly quotas: Quotas;
   /** The memory of all sessions together. */
   readonly memory: MemoryBudget;
+  /** The sessions that HELLOs with a nonce have begun here. */
+  readonly nonces: Nonces;
   /** The time of the event loop. */
   readonly loop: LoopShares;
   readonly onRequest: RequestHandler;

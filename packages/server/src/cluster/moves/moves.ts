@@ -1,7 +1,9 @@
 import { type Limits, type Logger, ProtocolError, type Timers } from '@parlance/protocol';
 import { incarnationOf, type MemoryBudget } from '@parlance/protocol/internal';
+import { AtATime } from '../../base/at-a-time.js';
 import { limitedLog } from '../../base/limited-log.js';
 import type { Engine, EngineConnection } from '../../engine/engine.js';
+import { NONCE_MS } from '../../session/admission/nonces.js';
 import { retentionMsOf } from '../../session/durable-rules.js';
 import type { Link, LinkEnd } from '../link/link.js';
 import { countField, malformed } from '../link/message.js';
@@ -22,6 +24,8 @@ export interface MovesOptions extends Omit<DeparturesOptions, 'link' | 'retentio
 
 /** Sessions that come at a time. */
 const MAX_ARRIVALS = 128;
+/** HELLOs of which the engine is told at a time, so that there is room for sessions that move. */
+const MAX_BEGINNING = 64;
 
 /** The sessions that go from this node to others, and those that come from others. */
 export class Moves {
@@ -29,6 +33,7 @@ export class Moves {
   readonly #arrivals = new Set<Arrival>();
   readonly #departures: Departures;
   readonly #arrivalLog: Logger;
+  readonly #beginning = new AtATime(MAX_BEGINNING);
   #link: EngineConnection | undefined;
   #arrived = 0;
   #isDraining = false;
@@ -68,6 +73,21 @@ export class Moves {
   async find(sessionId: string): Promise<string | undefined> {
     if (incarnationOf(sessionId) === undefined) return undefined;
     return (await this.#connected.findSession(sessionId))?.owner;
+  }
+
+  /**
+   * Says which session a HELLO has begun, as a place: that of a session which has moved from nowhere.
+   *
+   * @returns the session that is said then.
+   * @throws {ProtocolError} if the engine does not answer.
+   */
+  begins(key: string, sessionId: string, over: string | undefined): Promise<string> {
+    const move = { to: sessionId, ttlMs: NONCE_MS };
+    return this.#beginning.run(async () => {
+      const said = await this.#connected.moveSession(key, { ...move, from: '', epoch: 0 });
+      if (over === undefined || said.owner !== over) return said.owner;
+      return (await this.#connected.moveSession(key, { ...move, from: over, epoch: said.epoch })).owner;
+    });
   }
 
   /** The session may be here in a moment. */

@@ -44,6 +44,32 @@ export const placeTests: Tests = {
     }
   },
 
+  async 'one of many HELLOs at once gets a key that none has, for as long as it says'({
+    connect,
+    eventually,
+  }) {
+    const links = [connect(), connect(), connect(), connect()];
+    const key = 'sess_nonce_47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU';
+    const said = (to: string, ttlMs = LONG_MS) => ({ from: '', epoch: 0, to, ttlMs });
+    const all = await Promise.all(
+      Array.from({ length: 20 }, (_, i) => links[i % links.length]?.moveSession(key, said(`sess_${i}`))),
+    );
+    const [first] = all as [{ owner: string; epoch: number }];
+    same(new Set(all.map((each) => `${each?.owner} ${each?.epoch}`)).size, 1);
+    same(first.epoch, 1);
+    const [a, b] = links as [(typeof links)[number], (typeof links)[number]];
+    // The one that has it may ask again; another one takes its place only if it names it.
+    same(await b.moveSession(key, said(first.owner)), first);
+    const next = { from: first.owner, epoch: 1, to: 'sess_next', ttlMs: SHORT_MS };
+    same(await a.moveSession(key, next), { owner: 'sess_next', epoch: 2 });
+    same(await b.moveSession(key, said('sess_late')), { owner: 'sess_next', epoch: 2 });
+    await pause(SHORT_MS);
+    await eventually(
+      () => b.moveSession(key, said('sess_late')),
+      (found) => same(found, { owner: 'sess_late', epoch: 1 }),
+    );
+  },
+
   async 'a session is forgotten unless its node keeps it'({ connect, eventually }) {
     const link = connect();
     const move = { from: 'aaaaaa', epoch: 4, to: 'bbbbbb', ttlMs: SHORT_MS };

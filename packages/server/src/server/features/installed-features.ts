@@ -154,6 +154,10 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
     return first(this.#having('lookup'), (feature) => feature.lookup(wanted));
   }
 
+  begins(key: string, sessionId: string, over: string | undefined): Promise<string> | undefined {
+    return first(this.#having('begins'), (feature) => feature.begins(key, sessionId, over));
+  }
+
   records(hello: HelloPayload, identity: CheckedIdentity, origin: Origin): boolean | Refusal {
     return first(this.#having('records'), (feature) => feature.records(hello, identity, origin)) ?? false;
   }

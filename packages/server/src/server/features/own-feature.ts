@@ -68,6 +68,8 @@ export interface OwnHooks extends FeatureHooks<ServerEndpoint> {
   route?(session: ServerEndpoint, next: EventRoute | undefined): EventRoute | undefined;
   /** Looks for a session that is not here. `undefined` if the feature does not look for it. Never rejects. */
   lookup?(wanted: LookupQuery): Promise<LookupResult> | undefined;
+  /** As `SessionHooks.begins`. */
+  begins?(key: string, sessionId: string, over: string | undefined): Promise<string> | undefined;
   /** Whether a new session is put on record, or why it is refused; `undefined` if the feature does not decide that. */
   records?(hello: HelloPayload, identity: CheckedIdentity, origin: Origin): boolean | Refusal | undefined;
   /** Before ACCEPT, when it is known who the client is. */

@@ -2,6 +2,7 @@ import {
   type AcceptOptions,
   type Agreement,
   CloseCode,
+  Extension,
   type HelloPayload,
   ProtocolError,
   type RejectPayload,
@@ -9,7 +10,14 @@ import {
   type SessionOptions,
   type Subprotocol,
 } from '@parlance/protocol';
-import { answerTo, createServerSession, guard, newSessionId, systemClock } from '@parlance/protocol/internal';
+import {
+  answerTo,
+  createServerSession,
+  guard,
+  newSessionId,
+  repeated,
+  systemClock,
+} from '@parlance/protocol/internal';
 import { addressKey, memoryKeys } from '../../transport/http/addresses.js';
 import type { Refusal } from '../../transport/http/site.js';
 import type { LoopQueue } from '../../transport/loop-queue.js';
@@ -30,6 +38,7 @@ import {
   type ProxyTarget,
   type Target,
 } from './lookup.js';
+import { keyOfNonce } from './nonces.js';
 import { grant, type Origin } from './renewal.js';
 import { resumable } from './resume.js';
 
@@ -99,18 +108,18 @@ export class Answering {
     if (!('identity' in known)) return this.#to.refuse(known);
     const { identity, origin } = known;
     const client = { identity, origin, counted: countedPrincipal(identity.principal, options) };
-    let found = this.#resumeHere(client);
-    if (found === ResumeRefusal.UNKNOWN_SESSION) {
-      const outcome = (await this.#lookup(client)) ?? found;
-      if (outcome === 'done' || this.#to.isOver) return;
-      if (outcome === 'stale_attempt') return this.#abortStale();
-      if (typeof outcome === 'object') return this.#to.refuse(outcome);
-      found = outcome === 'here' ? this.#resumeHere(client) : outcome;
-    }
+    const found = await this.#resume(this.#hello, client);
     if (found === 'done') return;
-    const isDurable = features.records(this.#hello, identity, origin);
-    if (typeof isDurable === 'object') return this.#to.refuse(isDurable);
-    this.#accept(client, found, isDurable);
+    const sessionId = await this.#claim(client, found);
+    if (sessionId === undefined) return;
+    try {
+      if (this.#to.isOver) return;
+      const isDurable = features.records(this.#hello, identity, origin);
+      if (typeof isDurable === 'object') return this.#to.refuse(isDurable);
+      this.#accept(client, sessionId, { agentId: identity.agentId, refusal: found, isDurable });
+    } finally {
+      this.#settle(sessionId);
+    }
   }
 
   /** The connection has its answer, or is gone. */
@@ -120,30 +129,43 @@ export class Answering {
 
   // --- a session that exists
 
-  /** Resumes a session of this node, unless it may not be resumed. Returns `done` if the client has its answer. */
-  #resumeHere(client: Client): ResumeRefusal | 'done' | undefined {
-    // Nothing is awaited from this check to the resume, so no other connection can come in between.
-    const found = resumable(this.#hello, this.#to.subprotocol, client.identity, this.#host);
-    if (found === undefined || (typeof found !== 'object' && found !== 'stale_attempt')) return found;
-    if (found === 'stale_attempt') this.#abortStale();
-    else this.#resume(found, client);
+  /** Resumes the session that `hello` names, here or where it is. Returns `done` if the client has its answer. */
+  async #resume(hello: HelloPayload, client: Client): Promise<ResumeRefusal | 'done' | undefined> {
+    const found = this.#resumeHere(hello, client);
+    if (found !== UNKNOWN) return found;
+    const outcome = (await this.#lookup(hello, client)) ?? found;
+    if (outcome === 'here') return this.#resumeHere(hello, client);
+    if (outcome === 'stale_attempt') this.#abortStale();
+    else if (typeof outcome === 'object') this.#to.refuse(outcome);
+    else if (!this.#to.isOver) return outcome;
     return 'done';
   }
 
-  #abortStale(): void {
+  /** Resumes a session of this node, unless it may not be resumed. Returns `done` if the client has its answer. */
+  #resumeHere(hello: HelloPayload, client: Client): ResumeRefusal | 'done' | undefined {
+    if (this.#to.isOver) return 'done';
+    // Nothing is awaited from this check to the resume, so no other connection can come in between.
+    const found = resumable(hello, this.#to.subprotocol, client.identity, this.#host);
+    if (found === undefined || (typeof found !== 'object' && found !== 'stale_attempt')) return found;
+    if (found === 'stale_attempt') this.#abortStale();
+    else this.#carryOn(found, hello, client);
+    return 'done';
+  }
+
+  #abortStale(): undefined {
     this.#to.abort(new ProtocolError('stale_attempt', 'a newer attempt to resume was accepted'));
   }
 
   /** Leads the connection to the node that has its session. */
-  #lookup({ identity, origin, counted }: Client): Promise<LookupResult> | undefined {
-    const { resume } = this.#hello;
+  #lookup(offer: HelloPayload, { identity, origin, counted }: Client): Promise<LookupResult> | undefined {
+    const { resume } = offer;
     const { subprotocol, wire, peer } = this.#to;
     if (resume === undefined) return undefined;
     this.#looking = new AbortController();
     return this.#host.features.lookup({
       sessionId: resume.sessionId,
       hello: this.#bytes,
-      offer: this.#hello,
+      offer,
       memoryKeys: memoryKeys(peer.ip, counted),
       signal: this.#looking.signal,
       ...{ subprotocol, identity, origin, wire },
@@ -155,53 +177,118 @@ export class Answering {
   }
 
   /** Another node has authenticated the client, which may only resume the session that the ticket is for. */
-  #answerProxied(proxied: ProxiedClient): void {
-    const { options } = this.#host;
+  async #answerProxied(proxied: ProxiedClient): Promise<void> {
+    const { options, nonces } = this.#host;
     const { identity, ip, headers, isForwarded, source, sessionId } = proxied;
     const { resume, agentId } = this.#hello;
-    if (resume?.sessionId !== sessionId || !proxied.isFor(this.#bytes)) {
+    const isResumed = resume?.sessionId === sessionId;
+    const again = isResumed ? undefined : nonces.of(sessionId);
+    const hello = isResumed ? this.#hello : repeated(this.#hello, sessionId, resume && UNKNOWN);
+    if (hello === undefined || !proxied.isFor(this.#bytes)) {
       const fields = { event: 'peer.refused', reason: 'other_hello', node: source };
       options.logger.warn(fields, 'another node has passed on a HELLO that its ticket is not for');
       return this.#to.abort(new ProtocolError('unauthenticated', 'the ticket is for another HELLO'));
     }
+    if (again?.settled !== undefined) await again.settled;
+    if (this.#to.isOver) return;
     const refused = this.#host.admitProxied();
     if (refused !== undefined) return this.#to.refuse(refused);
-    const found = resumable(this.#hello, this.#to.subprotocol, identity, this.#host);
-    if (found === 'stale_attempt') return this.#abortStale();
+    const found = resumable(hello, this.#to.subprotocol, identity, this.#host);
+    const isOver = found === UNKNOWN && again !== undefined && nonces.of(sessionId) === again;
+    if (found === 'stale_attempt' || isOver) return this.#abortStale();
     // The client begins a new session at the node where it has arrived.
     if (typeof found !== 'object') return this.#to.close(NOT_RESUMED, found ?? ResumeRefusal.UNKNOWN_SESSION);
     const counted = countedPrincipal(identity.principal, options);
-    this.#resume(found, { identity, counted, origin: { ip, agentId, headers, isForwarded } }, source);
+    this.#carryOn(found, hello, { identity, counted, origin: { ip, agentId, headers, isForwarded } }, source);
   }
 
   /** @param ledBy the node that passes the connection on. */
-  #resume(found: ServerEndpoint, { identity, origin, counted }: Client, ledBy?: string): void {
+  #carryOn(
+    found: ServerEndpoint,
+    { resume }: HelloPayload,
+    { identity, origin, counted }: Client,
+    ledBy?: string,
+  ): void {
     if (found.isFrozen) return this.#to.refuse(MOVING);
-    const { resume } = this.#hello;
     if (resume === undefined) return;
     const { options } = this.#host;
     const { wire, peer } = this.#to;
     this.#to.handOver(found, counted);
-    this.#host.onResumed(found);
+    const { attempt, rebuild = false, again } = resume;
+    if (again === undefined) this.#host.onResumed(found);
     found.handleResumed(wire, resume, clientInfo(peer.ip, origin.headers), ledBy);
-    const { attempt, rebuild = false } = resume;
-    const event = rebuild ? 'session.taken_up' : 'session.resumed';
-    options.logger.info(
-      { event, ip: peer.ip, session: found.id, attempt },
-      rebuild ? 'a page that was loaded again has taken its session up' : 'session resumed',
-    );
+    const fields = { ip: peer.ip, session: found.id };
+    if (again !== undefined)
+      options.logger.info(
+        { event: 'session.repeated', ...fields },
+        'HELLO has come again, and its session continues on this connection',
+      );
+    else
+      options.logger.info(
+        { event: rebuild ? 'session.taken_up' : 'session.resumed', ...fields, attempt },
+        rebuild ? 'a page that was loaded again has taken its session up' : 'session resumed',
+      );
     grant(found, identity, origin, options);
   }
 
   // --- a new session
 
-  /** @param refusal why the session that HELLO names is not resumed. */
-  #accept(client: Client, refusal: ResumeRefusal | undefined, isDurable: boolean): void {
+  /**
+   * Continues the session that the same HELLO has begun, if it has begun one.
+   *
+   * @param refusal why the session that HELLO names is not resumed.
+   * @returns the ID of the session that may begin; `undefined` if the client has its answer.
+   */
+  async #claim(
+    { identity, origin, counted }: Client,
+    refusal: ResumeRefusal | undefined,
+  ): Promise<string | undefined> {
+    const { nonces, features, node, options } = this.#host;
+    const { ip, identified } = this.#to.peer;
+    const sessionId = newSessionId(node);
+    const { nonce, extensions } = this.#hello;
+    // Within the process HELLO comes once, and what is not resumed ends with its connection.
+    if (nonce === undefined || identified !== undefined || extensions[Extension.RESUME] === undefined)
+      return sessionId;
+    const key = keyOfNonce(nonce, options.authenticate && [identity.principal, identity.agentId]);
+    for (let over: string | undefined; ; ) {
+      const known = nonces.get(key);
+      let begun = known?.sessionId;
+      if (known === undefined) {
+        nonces.add(key, sessionId, memoryKeys(ip, counted), systemClock.now());
+        begun = await features.begins(key, sessionId, over);
+        if (begun === undefined || begun === sessionId) return sessionId;
+        nonces.forget(sessionId);
+      } else await known.settled;
+      if (known !== nonces.get(key)) continue;
+      const hello = repeated(this.#hello, begun as string, refusal) as HelloPayload;
+      const found = await this.#resume(hello, { identity, origin, counted });
+      if (found === 'done') return undefined;
+      if (found === ResumeRefusal.OTHER_OFFER) return this.#abortOther();
+      // It is over, and its client has heard of it.
+      if (known !== undefined) return this.#abortStale();
+      over = begun;
+    }
+  }
+
+  #abortOther(): undefined {
+    const message = 'HELLO has the nonce of another one, with another offer';
+    this.#to.abort(new ProtocolError('protocol_violation', message, { closeCode: CloseCode.BAD_FRAME }));
+  }
+
+  /** It is known whether the session has begun, and whether another connection could resume it. */
+  #settle(sessionId: string): void {
+    const { nonces } = this.#host;
+    if (this.#host.find(sessionId)?.core.resumeProof === undefined) nonces.forget(sessionId);
+    else nonces.settle(sessionId);
+  }
+
+  #accept(client: Client, sessionId: string, how: AcceptOptions & { readonly isDurable: boolean }): void {
     const host = this.#host;
     const { subprotocol, peer } = this.#to;
     const { identity, origin, counted } = client;
     const options = host.sessionOptions(subprotocol);
-    const answer = answerTo(this.#hello, options, isDurable);
+    const answer = answerTo(this.#hello, options, how.isDurable);
     const { outcome } = answer;
     if (!outcome.accepted) {
       this.#to.countFailure();
@@ -222,7 +309,7 @@ export class Answering {
     // From here on the session ends of what is thrown, and releases what counts for it.
     guard(begun, () => {
       begun.begin(this.#to.wire, this.#hello, answer, this.#bytes.length);
-      this.#open(begun, outcome.agreement, { agentId: identity.agentId, refusal, isDurable });
+      this.#open(begun, sessionId, outcome.agreement, how);
     });
     begun.pump();
     grant(begun, identity, origin, host.options);
@@ -247,15 +334,15 @@ export class Answering {
     return driver.session;
   }
 
-  #open(session: ServerEndpoint, agreement: Agreement, how: AcceptOptions): void {
-    const { features, node, options } = this.#host;
+  #open(session: ServerEndpoint, sessionId: string, agreement: Agreement, how: AcceptOptions): void {
+    const { features, options } = this.#host;
     const conflict = features.claim(session, this.#hello);
     if (conflict !== undefined) {
       this.#to.countFailure();
       const reject = this.#to.report(conflict);
       return session.core.reject(reject, conflict.closeCode, systemClock.now());
     }
-    session.core.accept(newSessionId(node), systemClock.now(), how);
+    session.core.accept(sessionId, systemClock.now(), how);
     if (how.refusal !== undefined) this.#reportNotResumed(how.refusal);
     features.accepted(session, this.#hello.resume);
     const { algorithms, encoding } = agreement;
@@ -273,6 +360,8 @@ export class Answering {
     this.#host.options.logger.info(fields, 'the session cannot be resumed, and a new one begins');
   }
 }
+
+const UNKNOWN = ResumeRefusal.UNKNOWN_SESSION;
 
 const NOT_LOADED: Refusal = {
   code: 'SERVER_BUSY',
