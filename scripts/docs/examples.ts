@@ -83,6 +83,22 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
   const mark = encodeMetadata({ [REDELIVERED]: true }, 64);
   const redelivered = encodeBodyFrame({ ...hi, kind: LinkKind.MESSAGE, streamId: 0, metadata: mark }, 0, 2);
   const hello = encodeControl({ type: 'HELLO', sessionId: null, timestamp: TIMESTAMP, payload: HELLO });
+  const withNonce = {
+    type: 'HELLO',
+    sessionId: null,
+    timestamp: TIMESTAMP,
+    payload: {
+      ...HELLO,
+      algorithms: ['NONE'],
+      encodings: [],
+      preferredEncoding: null,
+      supportsStreaming: false,
+      extensions: { link: '{}', resume: '{}' },
+      nonce: Uint8Array.from({ length: 16 }, (_, i) => 0xf0 + i),
+    },
+  } as const;
+  const helloWithNonce = encodeControl(withNonce);
+  decodeControl(helloWithNonce);
   const ping = encodeControl({ type: 'PING', sessionId: SESSION_ID, timestamp: TIMESTAMP, payload: {} });
   const close = encodeControl({
     type: 'CLOSE',
@@ -188,6 +204,8 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
         encodeControlJson({ type: 'HELLO', sessionId: null, timestamp: TIMESTAMP, payload: HELLO }),
       ),
     ],
+    ['example hello-nonce', hex(helloWithNonce)],
+    ['example hello-nonce-json', fence('json', encodeControlJson(withNonce))],
     ['example accept', hex(accept)],
     ['example accept-standard', hex(standardAccept)],
     ['example reject', hex(reject)],

@@ -66,6 +66,7 @@ const helloPayload = fc.oneof(
     supportsStreaming: fc.boolean(),
     auth,
     resume: optional(offer),
+    nonce: optional(fc.uint8Array({ minLength: 16, maxLength: 16 })),
   }),
   // The reference has no HELLO without a preferred encoding.
   fc.record({
@@ -75,6 +76,7 @@ const helloPayload = fc.oneof(
     preferredEncoding: encoding,
     supportsStreaming: fc.boolean(),
     auth,
+    nonce: optional(fc.uint8Array({ minLength: 16, maxLength: 16 })),
   }),
 );
 const acceptPayload = fc.oneof(
@@ -241,6 +243,7 @@ describe.each(ENVELOPES)('control messages in $envelope', ({ roundTrip, read }) 
     ['HELLO', 'resume.token', [...STRINGS, '', undefined, 't'.repeat(257)]],
     ['HELLO', 'resume.received', NUMBERS],
     ['HELLO', 'resume.attempt', NUMBERS],
+    ['HELLO', 'nonce', STRINGS],
     ['ACCEPT', 'version', STRINGS],
     ['ACCEPT', 'algorithms', NAMES],
     ['ACCEPT', 'encoding', STRINGS],
