@@ -32,7 +32,7 @@ export const ROOM_BUDGETS: Readonly<Record<string, number>> = {
   'client/reconnect': 9_100,
   '(bundler)': 8_000,
   'client/connection': 6_300,
-  client: 4_100,
+  client: 4_200,
   'protocol/codec': 3_800,
   'protocol/base/msgpack': 2_700,
   'client/session': 3_900,
@@ -47,9 +47,9 @@ export const PAGE_BUDGETS: readonly PageBudget[] = [
   {
     page: 'send',
     title: 'connect, send and for await',
-    entry: '59.8 kB',
-    atFirstMessage: { bytes: 61_000, requests: 6 },
-    afterIdle: { bytes: 98_200, requests: 13 },
+    entry: '59.9 kB',
+    atFirstMessage: { bytes: 61_100, requests: 6 },
+    afterIdle: { bytes: 98_300, requests: 13 },
   },
   {
     page: 'chat',
@@ -57,6 +57,6 @@ export const PAGE_BUDGETS: readonly PageBudget[] = [
     entry: '60.2 kB',
     // One file of 2.9 kB arrives just before the first message is shown, or just after it.
     atFirstMessage: { bytes: 72_200, requests: 13 },
-    afterIdle: { bytes: 102_900, requests: 15 },
+    afterIdle: { bytes: 103_000, requests: 15 },
   },
 ];

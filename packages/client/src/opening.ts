@@ -48,11 +48,13 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
   let isAccepted = () => false;
   signal?.throwIfAborted();
 
-  const createCore = (ticket: Ticket | undefined, nonce: Uint8Array) =>
-    createClientSession(
+  let nonce: Uint8Array | undefined;
+  const createCore = (ticket: Ticket | undefined, isRepeated: boolean) => {
+    if (!isRepeated) nonce = crypto.getRandomValues(new Uint8Array(16));
+    return createClientSession(
       {
         ticket,
-        nonce: capabilities.extensions['resume'] === undefined ? undefined : nonce,
+        nonce,
         subprotocol,
         capabilities,
         limits,
@@ -74,6 +76,7 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
         streams: codeOf.requests,
       },
     );
+  };
 
   const triesUntil = platformClock.now() + (backoff?.connectWithinMs ?? 0);
   return await new Promise<ClientSession>((resolve, reject) => {

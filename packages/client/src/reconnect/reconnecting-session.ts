@@ -38,9 +38,9 @@ import { ReconnectingMailbox } from './reconnecting-mailbox.js';
 export interface ReconnectingOptions {
   /**
    * @param proof the ticket of the session before this one, which this client or a former page had.
-   * @param nonce the same one until a server has accepted a session: an attempt that has failed may have begun one.
+   * @param isRepeated no server has accepted the one before. One may have begun it, so HELLO has to say that it comes again.
    */
-  readonly createCore: (proof: Ticket | undefined, nonce: Uint8Array) => SessionCore;
+  readonly createCore: (proof: Ticket | undefined, isRepeated: boolean) => SessionCore;
   /** The session of a former page. */
   readonly proof?: Ticket | undefined;
   /** A lost session, or one whose server drains, is replaced by a new one. */
@@ -102,7 +102,6 @@ export class ReconnectingSession implements UserSessionHost, DialingSession, Ses
   #agreed: Negotiated | undefined;
   /** Proves to the server that the next session is of the same client as the one before. */
   #proof: Ticket | undefined;
-  #nonce = newNonce();
 
   constructor(options: ReconnectingOptions) {
     this.#options = options;
@@ -245,11 +244,11 @@ export class ReconnectingSession implements UserSessionHost, DialingSession, Ses
 
   // --- one session after the other
 
-  #begin(): ClientEndpoint {
+  #begin(isRepeated = false): ClientEndpoint {
     const { createCore, endpoint: shared, onWireLost } = this.#options;
     return new ClientEndpoint({
       ...shared,
-      core: createCore(this.#proof, this.#nonce),
+      core: createCore(this.#proof, isRepeated),
       userSession: this.session,
       mailbox: this.mailbox,
       onAccepted: () => {
@@ -374,9 +373,8 @@ export class ReconnectingSession implements UserSessionHost, DialingSession, Ses
     const { proof, negotiated } = former.core;
     const next = this.#proof && { ...this.#proof, attempt: this.#proof.attempt + 1 };
     this.#agreed = negotiated ?? this.#agreed;
-    if (negotiated !== undefined) this.#nonce = newNonce();
     this.#proof = proof ?? (negotiated === undefined ? next : undefined);
-    this.#current = this.#begin();
+    this.#current = this.#begin(continuation === 'retry');
     this.#reportState(this.#current.state);
     const { wire } = former;
     if (accept === undefined || wire === undefined) return this.#options.onWireLost(this.#retryAfterMs);
@@ -384,5 +382,3 @@ export class ReconnectingSession implements UserSessionHost, DialingSession, Ses
     this.#current.handleAccepted(wire, accept);
   }
 }
-
-const newNonce = () => crypto.getRandomValues(new Uint8Array(16));

@@ -90,7 +90,7 @@ export interface AgreementOptions {
 
 /** The HELLO of a client. */
 export function helloOf(
-  { shape = 'flat', capabilities, agentId }: AgreementOptions,
+  { shape = 'flat', capabilities, agentId, nonce }: AgreementOptions,
   token: string | undefined,
   resume?: ResumeOffer,
 ): HelloPayload {
@@ -108,6 +108,8 @@ export function helloOf(
     extensions: capabilities.extensions,
     auth: token === undefined ? undefined : { token },
     resume,
+    // A page that takes a session up has seen no ACCEPT yet, either.
+    nonce: !resume || resume.rebuild ? nonce : undefined,
   };
 }
 

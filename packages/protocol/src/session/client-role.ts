@@ -94,25 +94,17 @@ export class ClientRole implements Role {
   // --- connections
 
   hello(token: string | undefined): Uint8Array | string {
-    const session = this.#session;
-    let payload: HelloPayload;
-    if (session.isLost) {
-      const { channel } = session;
-      const offer = this.#ticket?.next(session.id ?? '', channel.framesReceived);
-      payload = helloOf(session.options, token, offer && { ...offer, have: channel.stateHave?.() });
-    } else {
-      const { ticket } = session.options;
-      payload = {
-        ...helloOf(
-          session.options,
-          token,
-          ticket && { ...ticket, attempt: ticket.attempt + 1, rebuild: true },
-        ),
-        nonce: session.options.nonce,
-      };
-      this.#hello = payload;
-    }
-    return session.control.unbound({ type: 'HELLO', payload });
+    const { isLost, options, channel, id = '', control } = this.#session;
+    const { ticket } = options;
+    const resume = isLost
+      ? this.#ticket && {
+          ...this.#ticket.next(id, channel.framesReceived),
+          have: channel.stateHave?.(),
+        }
+      : ticket && { ...ticket, attempt: ticket.attempt + 1, rebuild: true };
+    const payload = helloOf(options, token, resume);
+    if (!isLost) this.#hello = payload;
+    return control.unbound({ type: 'HELLO', payload });
   }
 
   handleConnected(token: string | undefined, isSaid: boolean): void {
