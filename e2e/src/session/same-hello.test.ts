@@ -6,7 +6,7 @@ import {
   type Socket,
 } from 'node:net';
 import { type ControlMessage, decodeControl, encodeControl, type HelloPayload } from '@parlance/protocol';
-import { cluster, memoryCluster, type ServerOptions } from '@parlance/server';
+import { cluster, durable, memoryCluster, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { WebSocketServer } from 'ws';
 import { createPeers, greet, HELLO, helloBytes, openRaw, type RawPeer } from '../kit/peers.js';
@@ -92,7 +92,7 @@ function raw<Peer extends RawPeer>(peer: Peer): Peer {
   return peer;
 }
 
-const places = ['one node', 'two nodes'] as const;
+const places = ['one node', 'two nodes', 'two nodes and sessions on record'] as const;
 const ways = ['its upgrade request', 'its first frame'] as const;
 
 describe.each(places)('with %s', (place) => {
@@ -102,7 +102,8 @@ describe.each(places)('with %s', (place) => {
       return { urls: [url, url] as const, ports: [port, port] as const, servers: [server] };
     }
     const engine = memoryCluster();
-    const node = () => peers.serve({ ...options, engine, features: [cluster()] });
+    const features = place === 'two nodes' ? [cluster()] : [cluster(), durable(true, { volatile: true })];
+    const node = () => peers.serve({ ...options, engine, features });
     const [a, b] = [await node(), await node()];
     // Each of them knows the other one.
     await peers.dial(a.url).then((session) => session.close());
@@ -210,6 +211,19 @@ describe.each(places)('with %s', (place) => {
     await expect.poll(() => servers.every(({ sessions }) => !sessions.has(first.sessionId))).toBe(true);
     const second = await begin(urls[1]);
     expect(ids).toEqual([first.sessionId, second.sessionId]);
+  });
+
+  it.runIf(place !== 'one node')('a session whose node is gone is followed by another one', async () => {
+    const { ids, options } = handed();
+    const { urls, servers } = await serve(options);
+    ids.length = 0;
+    const first = await begin(urls[0]);
+    first.socket.terminate();
+    await servers[0]?.close();
+    const second = await begin(urls[1]);
+    expect(ids).toEqual([first.sessionId, second.sessionId]);
+    const again = await begin(urls[1]);
+    expect([again.sessionId, ids.length]).toEqual([second.sessionId, 2]);
   });
 
   it('the same nonce with another offer is an error of the client', async () => {
