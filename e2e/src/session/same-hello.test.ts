@@ -92,7 +92,7 @@ function raw<Peer extends RawPeer>(peer: Peer): Peer {
   return peer;
 }
 
-const places = ['one node', 'two nodes', 'two nodes and sessions on record'] as const;
+const places = ['one node', 'two nodes', 'two nodes and durable sessions'] as const;
 const ways = ['its upgrade request', 'its first frame'] as const;
 
 describe.each(places)('with %s', (place) => {
