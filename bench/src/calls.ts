@@ -1,15 +1,17 @@
 import { once } from 'node:events';
-import { type Profiler, Session } from 'node:inspector/promises';
+import type { Profiler } from 'node:inspector/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { decodeControl, encodeControl, type HelloPayload, Subprotocol } from '@parlance/protocol';
 import { createServer } from '@parlance/server';
 import { WebSocket } from 'ws';
+import { type Counter, startCounter } from './calls/counter.js';
+import { countTrips } from './calls/trips.js';
 import { type BenchOptions, compare, type Row } from './row.js';
 
 /**
  * Counts the functions that a server calls for one connection, from its upgrade request until it is quiet after ACCEPT: those of
  * the server and of the protocol, and the files that they are in, by V8's coverage. The client is that of `ws`, which is not counted; nothing else happens
- * meanwhile.
+ * meanwhile. Then it counts how often both ends do the steps of an endpoint for a request and a message.
  */
 
 /** Connections before those that are counted: they load code. */
@@ -33,17 +35,14 @@ interface Resumable {
 export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
   const server = createServer({ onSession() {} });
   const { url } = await server.listen({ port: 0 });
-  const inspector = new Session();
-  inspector.connect();
+  const counter = await startCounter();
   try {
-    await inspector.post('Profiler.enable');
-    await inspector.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
     const connects: Counts[] = [];
     const resumes: Counts[] = [];
     for (let round = 0; round < WARM_UP + (quick ? 5 : 15); round++) {
-      const connected = await count(inspector, url, hello());
+      const connected = await count(counter, url, hello());
       const { sessionId, token } = connected.session;
-      const resumed = await count(inspector, url, hello({ sessionId, token, received: 0, attempt: 1 }));
+      const resumed = await count(counter, url, hello({ sessionId, token, received: 0, attempt: 1 }));
       if (resumed.session.sessionId !== sessionId) throw new Error('the session was not resumed');
       if (round < WARM_UP) continue;
       connects.push(connected.counts);
@@ -61,8 +60,9 @@ export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
       () => target,
     );
     yield compare('files for a resume', '', 'lower', resume.files, { name, value: connect.files });
+    yield* countTrips(counter, quick ? 20 : 200);
   } finally {
-    inspector.disconnect();
+    counter.stop();
     await server.close();
   }
 }
@@ -77,14 +77,14 @@ function hello(resume?: HelloPayload['resume']): Uint8Array {
 }
 
 /** Opens a connection, says HELLO, cuts the connection and counts until ACCEPT was followed by nothing for a while. */
-async function count(inspector: Session, url: string, hello: Uint8Array) {
-  await inspector.post('Profiler.takePreciseCoverage');
+async function count(counter: Counter, url: string, hello: Uint8Array) {
+  await counter.take();
   const socket = new WebSocket(url, Subprotocol.BINARY, { perMessageDeflate: false });
   await once(socket, 'open');
   socket.send(hello);
   const [frame] = (await once(socket, 'message')) as [Buffer];
   await pause(SETTLED_MS);
-  const { result } = await inspector.post('Profiler.takePreciseCoverage');
+  const result = await counter.take();
   socket.terminate();
   await once(socket, 'close');
   await pause(SETTLED_MS);

@@ -34,7 +34,8 @@ const BENCHES: Readonly<Record<string, string>> = {
     'sessions that outlive their nodes: parts against plain ones, a killed node against a cut, claims, bytes',
   engines:
     'what a turn and a part cost in memory, SQLite, Redis and Postgres: times, CPU of the node, bytes written',
-  calls: 'functions and files of a server that a resume takes, as V8 counts them, beside a new session',
+  calls:
+    'functions and files of a server that a resume takes, as V8 counts them; steps of a request and a message',
   stall: 'round trips in one session while another sends megabytes of text',
 };
 
