@@ -113,6 +113,7 @@ export class Outbound {
       coder: this.coder,
       session: host,
       pump: () => host.pump(),
+      transmit: () => guard(host, () => host.transmit()),
     });
     return this.#requester;
   }
@@ -300,7 +301,7 @@ export class Outbound {
       coded.every((one) => !(one instanceof Promise));
     const tell = (coded: readonly BodyToSend[]) => {
       send(coded);
-      this.#host.pump();
+      guard(this.#host, () => this.#host.transmit());
       return this.#sent();
     };
     if (this.order.pending === undefined && isCoded(coding)) return tell(coding);

@@ -3,6 +3,7 @@ import type { BodyCoder } from '../../codec/coder.js';
 import type { Negotiated } from '../../control/agreement.js';
 import type { Clock } from '../../platform/clock.js';
 import type { SessionCore } from '../../session/types.js';
+import { type Crashable, guard } from '../guard.js';
 import { pulls } from '../http/pulls.js';
 import type { BlobBody } from '../messages/blob.js';
 import type { Logger } from '../ports.js';
@@ -14,7 +15,7 @@ import type { ReplyKeeper } from './keeping.js';
 import { Responder } from './responder.js';
 
 /** The endpoint that gets the requests. */
-interface Host {
+interface Host extends Crashable {
   readonly core: SessionCore;
   readonly session: Session;
   readonly logger: Logger;
@@ -26,7 +27,7 @@ interface Host {
     readonly keeper?: ReplyKeeper | undefined;
     readonly yield?: (() => Promise<void>) | undefined;
   };
-  pump(): void;
+  transmit(): void;
   handleAnswered?(): void;
   repeat?(streamId: number): void;
   markKept?(streamId: number, id: string): Promise<void> | undefined;
@@ -55,7 +56,7 @@ export function createResponder(host: Host, sender: Sender): Responder {
     rest: (size) => (isTickOver(clock, size) ? letOthersRun() : undefined),
     maxMetadataSize: limits.maxMetadataSize,
     batch,
-    pump: () => host.pump(),
+    transmit: () => guard(host, () => host.transmit()),
     ready: (streamId) => sender.room(streamId),
     hasRoom: (streamId) => sender.hasRoom(streamId),
     keeper: host.options.keeper,

@@ -18,6 +18,8 @@ export interface RequesterOptions {
   readonly session: Crashable;
   /** Writes what was given to the core and handles its events. */
   readonly pump: () => void;
+  /** Writes a request, which causes no events. Never throws. */
+  readonly transmit: () => void;
 }
 
 type ReplyBounds = Pick<RequestOptions, 'signal' | 'timeoutMs'> & {
@@ -176,7 +178,7 @@ export class Requester {
       throw error;
     }
     this.#replies.set(reply.id, reply);
-    this.#options.pump();
+    this.#options.transmit();
   }
 
   async #beginLater(reply: Reply, body: Promise<BodyToSend>, options: ReplyBounds): Promise<void> {

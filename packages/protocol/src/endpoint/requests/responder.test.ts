@@ -122,7 +122,13 @@ it('calls no handler again if its request is over by the time the keeper answers
     fail: (_streamId: number, error: unknown) => failed.push(error),
   };
   const responder: Responder = new Responder({
-    ...{ ...OPTIONS, rest: () => undefined, core: { channel } as never, pump() {}, ready: async () => {} },
+    ...{
+      ...OPTIONS,
+      rest: () => undefined,
+      core: { channel } as never,
+      transmit() {},
+      ready: async () => {},
+    },
     ...{ hasRoom: () => true, onAnswered() {}, repeat() {}, markKept: () => undefined },
     keeper: {
       keep: () => undefined,
@@ -143,7 +149,13 @@ it('knows of a handler that is called again before that says so once more', asyn
   const note = ({ isRepeated: is }: KeptRequest) => void isRepeated.push(is());
   const channel = { consume: () => false, respond() {}, isWanted: () => true, runToCompletion() {} };
   const responder = new Responder({
-    ...{ ...OPTIONS, rest: () => undefined, core: { channel } as never, pump() {}, ready: async () => {} },
+    ...{
+      ...OPTIONS,
+      rest: () => undefined,
+      core: { channel } as never,
+      transmit() {},
+      ready: async () => {},
+    },
     ...{ hasRoom: () => true, onAnswered() {}, repeat() {}, markKept: () => undefined },
     keeper: {
       keep: (request) => note(request) as undefined,

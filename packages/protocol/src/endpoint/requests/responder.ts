@@ -73,8 +73,8 @@ export interface CallOptions extends Former {
 
 export interface ResponderOptions extends AnswerOptions {
   readonly core: SessionCore;
-  /** Writes what was given to the core and handles its events. */
-  readonly pump: () => void;
+  /** Writes what was given to the core, none of which causes events. Never throws. */
+  readonly transmit: () => void;
   /** Resolves when a stream has room for more. */
   readonly ready: (streamId: number) => Promise<void>;
   readonly hasRoom: (streamId: number) => boolean;
@@ -119,9 +119,9 @@ export class Responder {
       isRepeated: (call.attempt ?? 1) > 1,
     };
     this.#running.set(streamId, running);
-    const { core, pump, session, logger } = this.#options;
+    const { core, transmit, session, logger } = this.#options;
     // The handler takes the request now.
-    if (core.channel.consume(streamId, message.charge)) pump();
+    if (core.channel.consume(streamId, message.charge)) transmit();
     const sink = new StreamSink(this.#options, streamId, running);
     try {
       await answer(message, handler, running.cancellation, sink, this.#options, call);
@@ -130,7 +130,7 @@ export class Responder {
       const fields = { event: 'request.unanswered', session: session.id, err: loggable(error) };
       logger.error(fields, 'could not answer a request');
       core.channel.fail(streamId, undefined);
-      pump();
+      transmit();
     } finally {
       message.release();
       this.#running.delete(streamId);
@@ -157,7 +157,7 @@ export class Responder {
     this.#running.delete(streamId);
     this.#options.core.channel.fail(streamId, reason);
     running?.cancellation.abort(reason);
-    this.#options.pump();
+    this.#options.transmit();
   }
 
   /** Stops all handlers except those that run to completion. */
@@ -182,27 +182,27 @@ class StreamSink implements ReplySink {
 
   respond(body: CodedBody): void {
     this.#options.core.channel.respond(this.#streamId, body);
-    this.#options.pump();
+    this.#options.transmit();
   }
 
   chunk(body: CodedBody): void {
     this.#options.core.channel.chunk(this.#streamId, body);
-    this.#options.pump();
+    this.#options.transmit();
   }
 
   end(): void {
     this.#options.core.channel.end(this.#streamId);
-    this.#options.pump();
+    this.#options.transmit();
   }
 
   fail(error: unknown): void {
     this.#options.core.channel.fail(this.#streamId, error);
-    this.#options.pump();
+    this.#options.transmit();
   }
 
   refuse(error: ProtocolError): void {
     this.#options.core.channel.refuse(this.#streamId, error);
-    this.#options.pump();
+    this.#options.transmit();
   }
 
   isWanted(): boolean {
