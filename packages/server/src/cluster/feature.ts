@@ -1,6 +1,7 @@
 import { CloseCode, Extension } from '@parlance/protocol';
+import { measured } from '../engine/measured.js';
 import type { Feature } from '../server/features/feature.js';
-import { NODE, type OwnHooks, type OwnHost, SESSIONS } from '../server/features/own-feature.js';
+import { METER, NODE, type OwnHooks, type OwnHost, SESSIONS } from '../server/features/own-feature.js';
 import type { SessionHost } from '../session/host.js';
 import { MovableMailbox } from '../session/movable-mailbox.js';
 import type { Refusal } from '../transport/http/site.js';
@@ -9,7 +10,6 @@ import { EngineSize } from './engine-size.js';
 import { nodeFigures } from './figures.js';
 import { RestoredSession } from './moves/restored-session.js';
 import { ClusterNode } from './node.js';
-import { observedEngine } from './observed-engine.js';
 import { type ClusterOptions, resolveClusterOptions } from './options.js';
 import { CLUSTER } from './service.js';
 
@@ -45,7 +45,7 @@ export const cluster = (options: ClusterOptions = {}): Feature => ({
           restore: (bytes, sessionId, proxy) => RestoredSession.of(server, bytes, sessionId, proxy),
         },
       },
-      { ...resolved, engine: observedEngine(resolved.engine, host) },
+      { ...resolved, engine: measured(resolved.engine, () => host.use(METER)?.observer) },
     );
     host.provide(NODE, node);
     host.provide(CLUSTER, node);

@@ -1,11 +1,11 @@
 import { newIncarnation, systemClock } from '@parlance/protocol/internal';
 import type { Engine, EngineConnection } from '../engine/engine.js';
+import { measured } from '../engine/measured.js';
 import type { Feature, Figure } from '../server/features/feature.js';
-import { NODE, type OwnHooks, type OwnHost, type ThisNode } from '../server/features/own-feature.js';
+import { METER, NODE, type OwnHooks, type OwnHost, type ThisNode } from '../server/features/own-feature.js';
 import { retentionMsOf } from '../session/durable-rules.js';
 import { EngineSize } from './engine-size.js';
 import { Membership } from './membership.js';
-import { observedEngine } from './observed-engine.js';
 import { assertEngine } from './options.js';
 import { RecordKeeper } from './record-keeper.js';
 import { CLUSTER } from './service.js';
@@ -18,7 +18,10 @@ export const singleNode = (): Feature => ({
   install(host: OwnHost): OwnHooks {
     const { engine } = host.options;
     if (engine === undefined || host.use(CLUSTER) !== undefined) return {};
-    const node = new SingleNode(observedEngine(assertEngine(engine), host), host);
+    const node = new SingleNode(
+      measured(assertEngine(engine), () => host.use(METER)?.observer),
+      host,
+    );
     host.provide(NODE, node);
     return node;
   },

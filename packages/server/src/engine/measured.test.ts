@@ -6,11 +6,13 @@ import { memoryCluster } from './memory.js';
 
 function observing(engine: Engine) {
   const calls: string[] = [];
-  const observe: CallObserver = (call, outcome, seconds) => {
-    expect(seconds).toBeGreaterThanOrEqual(0);
-    calls.push(`${call} ${outcome}`);
+  const observer: CallObserver = {
+    handleEngineCall(call, outcome, seconds) {
+      expect(seconds).toBeGreaterThanOrEqual(0);
+      calls.push(`${call} ${outcome}`);
+    },
   };
-  return { calls, engine: measured(engine, () => observe) };
+  return { calls, engine: measured(engine, () => observer) };
 }
 
 describe('a measured engine', () => {

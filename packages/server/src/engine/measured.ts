@@ -4,7 +4,10 @@ import type { Engine } from './engine.js';
 export type CallOutcome = 'answered' | 'timeout' | 'connection_failed' | 'unsupported' | 'failed';
 
 /** Is told of each call of an engine when it is over. */
-export type CallObserver = (call: string, outcome: CallOutcome, seconds: number) => void;
+export interface CallObserver {
+  /** @param call by its name in the interfaces of engines. */
+  handleEngineCall(call: string, outcome: CallOutcome, seconds: number): void;
+}
 
 /** Who observes the calls that are made now, if anyone does. */
 type Observer = () => CallObserver | undefined;
@@ -45,13 +48,14 @@ type Method = (...args: readonly unknown[]) => unknown;
 
 function timed(method: Method, name: string, observer: Observer): Method {
   return (...args) => {
-    const observe = observer();
-    if (observe === undefined) return method(...args);
+    const observing = observer();
+    if (observing === undefined) return method(...args);
     const begun = performance.now();
     const result = method(...args);
     // Those that open or watch something answer at once, and may go on for ever.
     if (!(result instanceof Promise) || UNTIMED.has(name)) return result;
-    const end = (outcome: CallOutcome) => observe(name, outcome, (performance.now() - begun) / 1000);
+    const end = (outcome: CallOutcome) =>
+      observing.handleEngineCall(name, outcome, (performance.now() - begun) / 1000);
     result.then(
       () => end('answered'),
       (error: unknown) => end(outcomeOf(error)),

@@ -1,4 +1,4 @@
-import type { CallOutcome } from '../engine/measured.js';
+import type { CallObserver } from '../engine/measured.js';
 import type { Refusal } from '../transport/http/site.js';
 
 /** What a server is told about its sessions and gateways, beyond what it reads from them; nothing without metrics. */
@@ -16,11 +16,9 @@ export interface SessionObserver {
 }
 
 /** What it is told in addition by the server itself. */
-export interface ServerObserver extends SessionObserver {
+export interface ServerObserver extends SessionObserver, CallObserver {
   handleNotResumed(reason: string): void;
   handleRefused(refusal: Refusal): void;
-  /** A call of the engine is over. @param call by its name in the interfaces of engines. */
-  handleEngineCall(call: string, outcome: CallOutcome, seconds: number): void;
 }
 
 export type TransferOutcome = 'whole' | 'refused' | 'cancelled' | 'lost';
