@@ -112,8 +112,6 @@ export class Outbound {
       clock: this.clock,
       coder: this.coder,
       session: host,
-      pump: () => host.pump(),
-      transmit: () => guard(host, () => host.transmit()),
     });
     return this.#requester;
   }

@@ -15,11 +15,7 @@ export interface RequesterOptions {
   readonly clock: Clock;
   readonly coder: BodyCoder;
   /** Ended by a fault in a callback of a timer, signal or reader. */
-  readonly session: Crashable;
-  /** Writes what was given to the core and handles its events. */
-  readonly pump: () => void;
-  /** Writes a request, which causes no events. Never throws. */
-  readonly transmit: () => void;
+  readonly session: Crashable & { pump(): void; transmit(): void };
 }
 
 type ReplyBounds = Pick<RequestOptions, 'signal' | 'timeoutMs'> & {
@@ -44,15 +40,15 @@ export class Requester {
         `all ${options.core.channel.maxStreams} requests that the peer allows at a time (maxStreams)`,
       most: options.coder.limits.sessionMemory,
     });
-    const { core, coder, session, pump } = options;
+    const { core, coder, session } = options;
     this.#host = {
       coder,
       cancel(id) {
         guard(session, () => core.channel.cancel(id));
-        pump();
+        session.pump();
       },
       consume(id, charge) {
-        if (guard(session, () => core.channel.consume(id, charge))) pump();
+        if (guard(session, () => core.channel.consume(id, charge))) session.pump();
       },
     };
   }
@@ -158,7 +154,7 @@ export class Requester {
     }
     this.#unsent ??= new Set();
     this.#unsent.add(reply);
-    this.#options.pump();
+    this.#options.session.pump();
   }
 
   #begin(reply: Reply, body: BodyToSend, { onBegun }: ReplyBounds): void {
@@ -178,7 +174,9 @@ export class Requester {
       throw error;
     }
     this.#replies.set(reply.id, reply);
-    this.#options.transmit();
+    const { session } = this.#options;
+    // A request causes no events.
+    guard(session, () => session.transmit());
   }
 
   async #beginLater(reply: Reply, body: Promise<BodyToSend>, options: ReplyBounds): Promise<void> {
@@ -204,7 +202,7 @@ export class Requester {
     if (reply === undefined) {
       reservation?.release();
       // A server gets replies that it would have relayed to a session that has ended.
-      if (this.#options.core.channel.consume(streamId, charge)) this.#options.pump();
+      if (this.#options.core.channel.consume(streamId, charge)) this.#options.session.pump();
       return;
     }
     try {
