@@ -14,8 +14,9 @@ const FINAL = 0x80;
 const FINAL_TEXT = 0x81;
 const FINAL_BINARY = 0x82;
 const MAX_HEADER = 10;
-/** Larger frames are not copied, in bytes. */
+/** Larger frames are not copied, in bytes; one that leaves alone is, up to the second size, because a write of two chunks costs more. */
 const MAX_COPIED = 8 * 1024;
+const MAX_COPIED_ALONE = 32 * 1024;
 const ARENA_SIZE = 64 * 1024;
 /** More bytes do not wait for the end of the turn, by which time they would have left the CPU caches. */
 const MAX_PENDING = 256 * 1024;
@@ -132,7 +133,8 @@ export class FrameWriter {
     // A congested socket would keep the arena from other connections.
     const isCongested = socket.writableLength > 0;
     const masks = this.#isClient ? frames.length * MASK_LENGTH : 0;
-    const copied = copiedLength(frames) + masks + head.length;
+    const largest = frames.length === 1 && !isCongested ? MAX_COPIED_ALONE : MAX_COPIED;
+    const copied = copiedLength(frames, largest) + masks + head.length;
     const region = isCongested ? Buffer.allocUnsafe(copied) : takeArena(copied);
     let at = head === '' ? 0 : region.write(head, 0, 'latin1');
     let from = 0;
@@ -142,7 +144,7 @@ export class FrameWriter {
       this.#written += this.#lengthOf(frame);
       at = writeHeader(region, at, typeof each === 'string' ? FINAL_TEXT : FINAL_BINARY, frame.length);
       if (this.#isClient) at = mask(region, at, frame.length);
-      if (frame.length <= MAX_COPIED) {
+      if (frame.length <= largest) {
         region.set(frame, at);
         at += frame.length;
         continue;
@@ -160,12 +162,12 @@ export class FrameWriter {
 }
 
 /** Bytes of all headers and copied frames, at most. */
-function copiedLength(frames: readonly (Uint8Array | string)[]): number {
+function copiedLength(frames: readonly (Uint8Array | string)[], largest: number): number {
   let length = 0;
   for (const frame of frames) {
     // A UTF-16 unit is at most three bytes of UTF-8.
     const most = typeof frame === 'string' ? frame.length * 3 : frame.length;
-    length += MAX_HEADER + (most <= MAX_COPIED || typeof frame === 'string' ? Math.min(most, MAX_COPIED) : 0);
+    length += MAX_HEADER + (most <= largest || typeof frame === 'string' ? Math.min(most, largest) : 0);
   }
   return length;
 }
