@@ -2,7 +2,7 @@ import { connect, type Session } from '@parlance/client';
 import { WebSocket } from 'ws';
 import { offer } from '../../../scripts/child-process.js';
 import { type Steps, startCounter, stepsOf } from './counter.js';
-import type { Trip } from './turns.js';
+import type { Trip } from './ticks.js';
 
 /** A client in a process of its own, which counts its own calls. */
 

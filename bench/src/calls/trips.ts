@@ -1,10 +1,10 @@
-import { setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as tick } from 'node:timers/promises';
 import { createServer, durable, memoryCluster, type RequestHandler } from '@parlance/server';
 import { startChild } from '../../../scripts/child-process.js';
 import { compare, type Row } from '../row.js';
 import type { CallsClientCommands } from './client.js';
 import { type Counter, STEP_NAMES, type Steps, stepsOf } from './counter.js';
-import { type Trip, TURNS } from './turns.js';
+import { TICKS, type Trip } from './ticks.js';
 
 /** How often an endpoint does its steps for one exchange, at each end. */
 
@@ -13,7 +13,7 @@ const WARM_UP = 20;
 export async function* countTrips(counter: Counter, times: number): AsyncGenerator<Row> {
   const client = startChild<CallsClientCommands>(new URL('./client.ts', import.meta.url), []);
   try {
-    for (const [trip, turns] of Object.entries(TURNS) as [Trip, number][]) {
+    for (const [trip, ticks] of Object.entries(TICKS) as [Trip, number][]) {
       const server = serve(trip);
       try {
         const { url } = await server.listen({ port: 0 });
@@ -23,8 +23,8 @@ export async function* countTrips(counter: Counter, times: number): AsyncGenerat
         const atClient = await client.call('run', { trip, times });
         const atServer = stepsOf(await counter.take());
         await client.call('close');
-        yield* rowsOf(`${trip}, at the server`, atServer, times, turns);
-        yield* rowsOf(`${trip}, at the client`, atClient, times, turns);
+        yield* rowsOf(`${trip}, at the server`, atServer, times, ticks);
+        yield* rowsOf(`${trip}, at the client`, atClient, times, ticks);
       } finally {
         await server.close();
       }
@@ -34,8 +34,8 @@ export async function* countTrips(counter: Counter, times: number): AsyncGenerat
   }
 }
 
-function* rowsOf(where: string, steps: Steps, times: number, turns: number): Generator<Row> {
-  const baseline = { name: 'turns of the loop', value: turns };
+function* rowsOf(where: string, steps: Steps, times: number, ticks: number): Generator<Row> {
+  const baseline = { name: 'ticks', value: ticks };
   for (const step of STEP_NAMES)
     yield compare(`${where}: ${step}`, '', 'lower', steps[step] / times, baseline);
 }
@@ -66,14 +66,14 @@ const answers: { readonly [Each in Trip]?: RequestHandler } = {
     await undefined;
     return text;
   },
-  async 'a request, answered a turn later'({ text }) {
-    await turn();
+  async 'a request, answered a tick later'({ text }) {
+    await tick();
     return text;
   },
-  async *'a request, two parts, a turn before each'({ text }) {
-    await turn();
+  async *'a request, two parts, a tick before each'({ text }) {
+    await tick();
     yield text;
-    await turn();
+    await tick();
     yield text;
   },
 };
