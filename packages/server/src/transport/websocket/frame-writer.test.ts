@@ -76,7 +76,7 @@ function createWriter() {
 }
 
 describe('a frame writer', () => {
-  it.each([0, 1, 125, 126, 127, 8192, 8193, 65_535, 65_536, 200_000])(
+  it.each([0, 1, 125, 126, 127, 8192, 8193, 32_768, 32_769, 65_535, 65_536, 200_000])(
     'writes a frame of %i bytes under its length',
     async (length) => {
       const { socket, writer } = createWriter();
@@ -103,6 +103,24 @@ describe('a frame writer', () => {
     await turn();
     expect([socket.writes, socket.taken.length, socket.frames().length]).toEqual([1, 1, 50]);
     expect(writer.bufferedAmount).toBe(0);
+  });
+
+  it('copies a frame of up to 32 KiB behind its header, if it leaves alone and the socket takes it', async () => {
+    const chunksOf = async (sizes: readonly number[], isHeld = false) => {
+      const { socket, writer } = createWriter();
+      socket.isHeld = isHeld;
+      if (isHeld) socket.write(filled(1, 1));
+      for (const size of sizes) writer.write(filled(size, size));
+      await turn();
+      socket.release();
+      await turn();
+      return socket.taken.length - (isHeld ? 1 : 0);
+    };
+    const most = 32 * 1024;
+    expect(await Promise.all([[most], [most + 1], [most, 1]].map((sizes) => chunksOf(sizes)))).toEqual([
+      1, 2, 3,
+    ]);
+    expect(await chunksOf([most], true)).toBe(2);
   });
 
   it('does not hold 256 KiB until the end of the turn', async () => {
