@@ -262,5 +262,6 @@ export const ROWS_OF: Readonly<Record<string, readonly Feature[] | string>> = {
   hooks: 'They run around a handler that is called, and are called again with it.',
   batching: 'It joins parts for some milliseconds before the session has them.',
   admin: 'It shows what happens at one node.',
+  'http-stream': 'Each row is the same over it: it carries connections, and holds nothing of a session.',
   chat: 'Its answers are kept replies, which have rows; a WebSocket of it is lost with its node, and the page opens another one.',
 };

@@ -9,6 +9,7 @@ export type { ClientOptions, SessionStore, SharingOptions, TokenSource } from '.
 export type { WebSocketConstructor, WebSocketLike } from './connection/web-socket.js';
 export type { SessionFetch } from '@parlance/protocol/http';
 export type { FetchContext, FetchHandler, FetchSession } from '@parlance/protocol/serve-http';
+export type { TransportName } from './connection/transport.js';
 export type { ReconnectOptions } from './connection/backoff.js';
 export type { ClientSession } from './session/session.js';
 

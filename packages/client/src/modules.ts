@@ -20,6 +20,7 @@ const MODULES: { readonly [Option in keyof ClientOptions]: Loadable<ModuleCode> 
   subprotocol: hello,
   onFetch: answers,
   batch: answers,
+  transports: loadable('HTTP', () => import('./connection/transports.js')),
 };
 
 /** The modules that the options ask for. */

@@ -133,9 +133,10 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
     isAccepted = () => reconnecting.isAccepted;
     modules.call('begin', reconnecting, capabilities.extensions['ready']);
     const clock = new GuardedClock(platformClock, reconnecting);
+    const usual = webSockets({ ...options, subprotocol });
     const dialer = new Dialer({
       url,
-      transport: plan.transport ?? webSockets({ ...options, subprotocol }),
+      transport: plan.transport?.(usual, clock) ?? usual,
       timers,
       firstTimeoutMs: options.timers?.acceptTimeoutMs ?? FIRST_TIMEOUT_MS,
       backoff,

@@ -68,6 +68,7 @@ export { batching } from './replies/batching.js';
 export { durable } from './durable/feature.js';
 export { groups } from './groups/feature.js';
 export { hooks } from './server/hooks/feature.js';
+export { httpStream } from './server/http-stream/feature.js';
 export { keptReplies } from './replies/feature.js';
 export { metrics, type MetricsOptions } from './operate/observe/feature.js';
 export { cluster } from './cluster/feature.js';

@@ -93,7 +93,7 @@ export class Dialer {
     if (!this.#isNeeded) return;
     const { url, transport, clock, session, firstTimeoutMs, timers } = this.#options;
     const isFirst = !session.isAccepted;
-    const timeoutMs = isFirst ? firstTimeoutMs : timers.acceptTimeoutMs;
+    const timeoutMs = (isFirst ? firstTimeoutMs : timers.acceptTimeoutMs) + (transport.extraMs ?? 0);
     this.#due = clock.now() + timeoutMs;
     let cancelTimeout = (): void => {};
     let hello: Frame | undefined;

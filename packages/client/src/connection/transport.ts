@@ -5,19 +5,24 @@ export type Frame = Uint8Array | string;
 
 /** Opens the connections of one client. The dialer decides when, and knows nothing else of how bytes travel. */
 export interface ClientTransport {
+  readonly name: TransportName;
   /**
    * Opens one connection. No event comes before this has returned.
    *
    * @param url begins with `ws:` or `wss:`.
-   * @param hello makes the HELLO that may travel with the request for the connection. A transport calls it at most once, within
-   * `open`; it returns `undefined` if HELLO has to wait until the connection is open.
+   * @param hello makes the HELLO that may travel with the request for the connection. A transport calls it at most once, before
+   * the connection is open; it returns `undefined` if HELLO has to wait until the connection is open.
    * @returns the connection, which may be closed before it is open.
    * @throws {ProtocolError} `invalid_option` if this runtime or the options do not allow such connections.
    */
   open(url: URL, hello: () => Frame | undefined, events: ConnectionEvents): Wire;
   /** The end of the sentence that explains why nothing answered in time. */
   readonly ifSilent: string;
+  /** Milliseconds that an attempt may take longer, because it may be two. @default 0 */
+  readonly extraMs?: number | undefined;
 }
+
+export type TransportName = 'websocket' | 'http';
 
 /** The events of one connection. None of these functions throws. */
 export interface ConnectionEvents {

@@ -60,6 +60,7 @@ export interface WebSocketOptions {
 /** Each connection is a WebSocket. */
 export function webSockets(options: WebSocketOptions): ClientTransport {
   return {
+    name: 'websocket',
     open: (url, hello, events) => openWebSocket(options, url, hello, events),
     ifSilent: 'a development server that does not forward WebSockets gives none',
   };

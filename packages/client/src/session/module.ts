@@ -66,8 +66,8 @@ export interface ModuleCode {
 /** The plan by which the sessions of one client are made. Without a module, an option leaves its default. */
 export interface Plan extends Pick<EndpointOptions, 'batch' | 'security' | 'onRequest'> {
   readonly subprotocol?: Subprotocol | undefined;
-  /** How the session reaches its server. @default WebSockets */
-  readonly transport?: ClientTransport | undefined;
+  /** How the session reaches its server: `usual`, or something else, with the clock of the session. @default `usual` */
+  readonly transport?: ((usual: ClientTransport, clock: Clock) => ClientTransport) | undefined;
   readonly agentId?: string | undefined;
   readonly avp?: AvpOptions | undefined;
   /** What extensions state in HELLO beside what follows from the other options, by their names. */

@@ -13,6 +13,7 @@ import type {
 import { CAPABILITY_KINDS, type OptionKinds, type Subprotocol } from '@parlance/protocol/client';
 import type { FetchHandler } from '@parlance/protocol/serve-http';
 import type { ReconnectOptions } from '../connection/backoff.js';
+import type { TransportName } from '../connection/transport.js';
 import type { WebSocketConstructor } from '../connection/web-socket.js';
 import type { ClientSession } from './session.js';
 
@@ -88,6 +89,14 @@ export interface ClientOptions extends CapabilityOptions {
    * @default true, but false if `token` is a string: it is probably valid for long, as nothing renews it
    */
   readonly earlyHello?: boolean | undefined;
+  /**
+   * How the session reaches its server, in the order in which it is tried: the second one if the first has not opened within 4 s,
+   * or was lost three times in a row within 5 s of opening. A later connection begins with the one that has opened last. `http` needs
+   * `httpStream()` at the server, and 'm2m.v1'.
+   *
+   * @default ['websocket']
+   */
+  readonly transports?: readonly TransportName[] | undefined;
   /** Limits of received data. @default DEFAULT_LIMITS */
   readonly limits?: Partial<Limits> | undefined;
   /** Times in milliseconds. @default DEFAULT_TIMERS */
@@ -161,6 +170,7 @@ export const KINDS: OptionKinds<ClientOptions> = {
   reconnect: ['object', 'flag'],
   subprotocol: 'text',
   earlyHello: 'flag',
+  transports: 'list',
   limits: 'object',
   timers: 'object',
   store: 'object',

@@ -48,6 +48,9 @@ const REASONS: Readonly<Record<string, string>> = {
   ENOTFOUND: 'the host name is unknown',
 };
 
+/** A page that is idle for a minute has its connection, as behind most proxies. */
+const KEEP_ALIVE_MS = 65_000;
+
 /** How often Node looks for requests that take too long to arrive. */
 const MAX_CHECK_INTERVAL_MS = 5_000;
 
@@ -75,6 +78,7 @@ export async function openListener(
     {
       headersTimeout: timeout,
       requestTimeout: timeout,
+      keepAliveTimeout: KEEP_ALIVE_MS,
       connectionsCheckingInterval: Math.min(MAX_CHECK_INTERVAL_MS, timeout || MAX_CHECK_INTERVAL_MS),
     },
     (request, response) => {

@@ -1,0 +1,207 @@
+import type { Limits } from '@parlance/protocol';
+import { type Clock, CloseCode, ProtocolError, Subprotocol, type Wire } from '@parlance/protocol/client';
+import { httpStreams } from './http-stream.js';
+import type {
+  ClientTransport,
+  ConnectionEvents,
+  ConnectionFailure,
+  Frame,
+  TransportName,
+} from './transport.js';
+
+/** How long a transport may take to open before the next one is tried, in milliseconds. */
+const HEAD_START_MS = 4_000;
+/** A connection that is lost sooner after it has opened is one that a network does not let live. */
+const SHORT_LIFE_MS = 5_000;
+const MAX_SHORT_LIVES = 3;
+/** Bytes of a frame of the server: a piece of a tensor, and its head. */
+const MIN_RECORD = 256 * 1024;
+const RECORD_HEAD = 16 * 1024;
+
+interface Given {
+  readonly options: {
+    readonly transports?: readonly TransportName[] | undefined;
+    readonly subprotocol?: Subprotocol | undefined;
+  };
+  readonly limits: Pick<Limits, 'maxMessageSize' | 'maxHandshakeSize'>;
+}
+
+/**
+ * The option `transports`.
+ *
+ * @throws {ProtocolError} `invalid_option`.
+ */
+export function createModule({ options: { transports = [], subprotocol }, limits }: Given) {
+  const fault = faultOf(transports, subprotocol);
+  if (fault !== undefined) throw new ProtocolError('invalid_option', `transports: ${fault}`);
+  const maxRecord = Math.max(limits.maxMessageSize, limits.maxHandshakeSize, MIN_RECORD) + RECORD_HEAD;
+  const transport = (webSocket: ClientTransport, clock: Clock): ClientTransport => {
+    const http = httpStreams({ maxRecord, after: (ms, run) => clock.after(ms, run) });
+    const [first, second] = transports.map((name) => (name === 'http' ? http : webSocket));
+    return second === undefined
+      ? (first as ClientTransport)
+      : new InOrder([first as ClientTransport, second], clock);
+  };
+  return { plan: { transport } };
+}
+
+function faultOf(given: readonly TransportName[], subprotocol: Subprotocol | undefined): string | undefined {
+  const isKnown = given.every((name) => name === 'websocket' || name === 'http');
+  if (!isKnown || given.length === 0 || new Set(given).size < given.length)
+    return "a list of 'websocket' and 'http' is expected, each at most once";
+  return given.includes('http') && subprotocol === Subprotocol.JSON
+    ? 'HTTP carries m2m.v1 only, not m2m.v1.json'
+    : undefined;
+}
+
+/** Begins with the one of two transports that has opened last. */
+class InOrder implements ClientTransport {
+  readonly extraMs = HEAD_START_MS;
+  readonly #clock: Clock;
+  /** The one to begin with, and the other. */
+  #order: readonly [ClientTransport, ClientTransport];
+  /** Connections in a row that were lost soon. */
+  #shortLives = 0;
+
+  constructor(order: readonly [ClientTransport, ClientTransport], clock: Clock) {
+    this.#order = order;
+    this.#clock = clock;
+  }
+
+  get name(): TransportName {
+    return this.#order[0].name;
+  }
+  get ifSilent(): string {
+    return this.#order[0].ifSilent;
+  }
+
+  open(url: URL, hello: () => Frame | undefined, events: ConnectionEvents): Wire {
+    return new EitherWire(this.#order, url, hello, this.#clock, {
+      ...events,
+      onOpened: (by) => this.#handleOpened(by),
+      onLost: (by, livedMs) => this.#handleLost(by, livedMs),
+    });
+  }
+
+  #handleOpened(by: ClientTransport): void {
+    if (by !== this.#order[0]) this.#swap();
+  }
+
+  #handleLost(by: ClientTransport, livedMs: number): void {
+    this.#shortLives = livedMs < SHORT_LIFE_MS && by.name === 'websocket' ? this.#shortLives + 1 : 0;
+    if (this.#shortLives >= MAX_SHORT_LIVES) this.#swap();
+  }
+
+  #swap(): void {
+    const [first, second] = this.#order;
+    this.#order = [second, first];
+    this.#shortLives = 0;
+  }
+}
+
+interface EitherEvents extends ConnectionEvents {
+  readonly onOpened: (by: ClientTransport) => void;
+  /** A connection ends without a close code. */
+  readonly onLost: (by: ClientTransport, livedMs: number) => void;
+}
+
+/** A connection by the first of two transports that opens one; HELLO is the same for both. */
+class EitherWire implements Wire {
+  readonly #url: URL;
+  readonly #hello: () => Frame | undefined;
+  readonly #clock: Clock;
+  readonly #events: EitherEvents;
+  /** Why the first one has not opened. */
+  #failure: ConnectionFailure | undefined;
+  #isClosed = false;
+  #current: Wire;
+
+  constructor(
+    [first, second]: readonly [ClientTransport, ClientTransport],
+    url: URL,
+    hello: () => Frame | undefined,
+    clock: Clock,
+    events: EitherEvents,
+  ) {
+    this.#url = url;
+    this.#clock = clock;
+    this.#events = events;
+    let said: { readonly frame: Frame | undefined } | undefined;
+    this.#hello = () => {
+      said ??= { frame: hello() };
+      return said.frame;
+    };
+    this.#current = this.#open(first, second);
+  }
+
+  #open(by: ClientTransport, next: ClientTransport | undefined): Wire {
+    let openedAt: number | undefined;
+    /** What has opened says nothing yet, and something between may hold it back. */
+    let isSilent = false;
+    const isCurrent = (): boolean => this.#current === wire;
+    const handleOpen = (isSaid: boolean): void => {
+      cancel();
+      openedAt = this.#clock.now();
+      this.#events.onOpened(by);
+      this.#events.onOpen(isSaid);
+    };
+    const wire = by.open(this.#url, this.#hello, {
+      onOpen: (isSaid) => {
+        if (!isCurrent()) return;
+        // The answer to HELLO follows at once.
+        if (isSaid && next !== undefined) isSilent = true;
+        else handleOpen(isSaid);
+      },
+      onMessage: (data) => {
+        if (!isCurrent()) return;
+        if (isSilent) handleOpen(true);
+        isSilent = false;
+        this.#events.onMessage(data);
+      },
+      onWritable: () => {
+        if (isCurrent()) this.#events.onWritable();
+      },
+      onClose: (code, reason, failure) => {
+        if (!isCurrent()) return;
+        cancel();
+        if (openedAt === undefined && next !== undefined && !this.#isClosed) return fallBack(failure);
+        if (openedAt !== undefined && code === CloseCode.ABNORMAL)
+          this.#events.onLost(by, this.#clock.now() - openedAt);
+        this.#events.onClose(code, reason, this.#failure ?? failure);
+      },
+    });
+    const fallBack = (failure: ConnectionFailure | undefined): void => {
+      this.#failure = failure;
+      this.#current = this.#open(next as ClientTransport, undefined);
+    };
+    const cancel =
+      next === undefined
+        ? () => {}
+        : this.#clock.after(HEAD_START_MS, () => {
+            fallBack(undefined);
+            wire.close(CloseCode.NORMAL, '');
+          });
+    return wire;
+  }
+
+  get bufferedAmount(): number {
+    return this.#current.bufferedAmount;
+  }
+  get highWater(): number | undefined {
+    return this.#current.highWater;
+  }
+
+  send(frame: Frame): void {
+    this.#current.send(frame);
+  }
+
+  close(code: number, reason: string): void {
+    this.#isClosed = true;
+    this.#current.close(code, reason);
+  }
+
+  terminate(): void {
+    this.#isClosed = true;
+    this.#current.terminate?.();
+  }
+}

@@ -1,0 +1,197 @@
+import { randomBytes } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { CloseCode, type ProtocolError, Subprotocol } from '@parlance/protocol';
+import { systemClock } from '@parlance/protocol/internal';
+import type { Refusal } from '../../transport/http/site.js';
+import type { HttpHandler, PagePort } from '../../transport/http/status.js';
+import { webSocketOptions } from '../../transport/http/upgrade.js';
+import type { Feature, Figure } from '../features/feature.js';
+import { NODE, type OwnHooks, type OwnHost } from '../features/own-feature.js';
+import { HttpStream } from './http-stream.js';
+import { TAKEN, Upload, type UploadOptions } from './upload.js';
+
+/** Bytes of frames that a client gathers for one request; the last one may go beyond. */
+const MAX_GATHERED = 64 * 1024;
+/** Bytes of the number of a request, which is a u32 before the key. */
+const NUMBER_SIZE = 4;
+const SECRET_SIZE = 16;
+const MAX_HELLO_HEAD = 8;
+
+/** A page of another origin may send the second one without asking first. */
+const BODY = 'application/octet-stream';
+const BODIES: ReadonlySet<string | undefined> = new Set([BODY, 'text/plain']);
+
+const HEADERS = {
+  'content-type': BODY,
+  'cache-control': 'no-store, no-transform',
+  'x-accel-buffering': 'no',
+};
+
+/**
+ * Sessions over HTTP, for clients in networks that forbid WebSockets: `POST <path>/stream` and `POST <path>/frames`, on the port of
+ * `listen` and in `respond`. It has no effect for clients without the option `transports`.
+ *
+ *     createServer({ features: [httpStream()] })
+ *
+ * All requests of a client have to reach the same process.
+ */
+export function httpStream(): Feature {
+  return { name: 'http-stream', after: [NODE], install: (host) => new HttpStreams(host as OwnHost) };
+}
+
+class HttpStreams implements OwnHooks {
+  readonly figures: readonly Figure[] = [
+    {
+      name: 'http_streams',
+      help: 'Connections over HTTP that are open.',
+      read: (set) => set(this.#streams.size),
+    },
+  ];
+  readonly #host: OwnHost;
+  /** By the hexadecimal form of their keys. */
+  readonly #streams = new Map<string, HttpStream>();
+  readonly #uploads = new Set<Upload>();
+
+  constructor(host: OwnHost) {
+    this.#host = host;
+  }
+
+  http(path: string, port: PagePort): HttpHandler | undefined {
+    const { path: base } = this.#host;
+    if (port === 'separate') return undefined;
+    if (path === `${base}/stream`) return (request, response) => this.#open(request, response);
+    if (path === `${base}/frames`) return (request, response) => this.#take(request, response);
+    return undefined;
+  }
+
+  #open(request: IncomingMessage, response: ServerResponse): void {
+    const maxSize = this.#host.options.limits.maxHandshakeSize + MAX_HELLO_HEAD;
+    if (!isTakable(request, response, maxSize)) return;
+    const arrival = this.#host.enter(request);
+    if ('status' in arrival) {
+      response.setHeader('retry-after', Math.ceil(arrival.retryAfterMs / 1000));
+      return answer(response, arrival.status);
+    }
+    const refusal = arrival.refusal ?? refusalOf(request);
+    const { origin } = request.headers;
+    const key = Buffer.concat([
+      randomBytes(SECRET_SIZE),
+      Buffer.from(this.#host.use(NODE)?.incarnation ?? ''),
+    ]);
+    const stream = new HttpStream({
+      response,
+      headers: { ...HEADERS, ...(refusal === undefined && readableBy(origin)) },
+      key,
+      origin,
+      closeTimeoutMs: this.#host.options.timers.closingTimeoutMs,
+      onOver: () => this.#streams.delete(key.toString('hex')),
+    });
+    this.#streams.set(key.toString('hex'), stream);
+    this.#host.begin(stream, { ...arrival, refusal }, Subprotocol.BINARY);
+    this.#read(request, {
+      stream,
+      maxSize,
+      maxRecord: maxSize,
+      find: () => stream,
+      onEnd: () => stream.open(systemClock.now()),
+    });
+  }
+
+  #take(request: IncomingMessage, response: ServerResponse): void {
+    const { maxPayload: maxRecord } = webSocketOptions(this.#host.options);
+    const maxSize = MAX_GATHERED + maxRecord;
+    if (!isTakable(request, response, maxSize)) return;
+    this.#read(request, {
+      stream: undefined,
+      maxSize,
+      maxRecord,
+      find: (first) => this.#find(first, request, response),
+      onEnd: (status) => answer(response, status),
+    });
+  }
+
+  /** The stream whose next request has this number and key as its first record, or the status of the answer. */
+  #find(first: Uint8Array, request: IncomingMessage, response: ServerResponse): HttpStream | number {
+    const bytes = Buffer.from(first);
+    const stream =
+      bytes.length > NUMBER_SIZE ? this.#streams.get(bytes.toString('hex', NUMBER_SIZE)) : undefined;
+    if (stream === undefined) {
+      // Whoever tries keys comes as often as one that opens connections.
+      const arrival = this.#host.enter(request);
+      return 'status' in arrival ? arrival.status : 404;
+    }
+    const { origin } = stream.options;
+    if (request.headers.origin !== origin) return 403;
+    for (const [name, value] of Object.entries(readableBy(origin))) response.setHeader(name, value);
+    const number = bytes.readUInt32LE();
+    if (number > stream.taken || (number === stream.taken && stream.isTaking)) return 409;
+    if (number === stream.taken) return stream;
+    // Browsers repeat a request by themselves.
+    stream.handleControl();
+    return TAKEN;
+  }
+
+  #read(
+    request: IncomingMessage,
+    options: Pick<UploadOptions, 'stream' | 'maxSize' | 'maxRecord' | 'find' | 'onEnd'>,
+  ): void {
+    const upload: Upload = new Upload({
+      ...options,
+      request,
+      timeoutMs: this.#host.options.timers.helloTimeoutMs,
+      now: systemClock.now(),
+      onOver: () => this.#uploads.delete(upload),
+    });
+    this.#uploads.add(upload);
+  }
+
+  tick(): void {
+    const now = systemClock.now();
+    for (const upload of this.#uploads) upload.handleTick(now);
+    for (const stream of this.#streams.values()) stream.keepAlive(now);
+  }
+
+  close(_reason: ProtocolError): void {
+    for (const stream of this.#streams.values()) stream.terminate();
+  }
+}
+
+/** Refuses a request by its head. */
+function isTakable(request: IncomingMessage, response: ServerResponse, maxSize: number): boolean {
+  const { method, headers } = request;
+  const type = headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase();
+  const coding = headers['content-encoding'] ?? 'identity';
+  let status = 0;
+  if (method !== 'POST') status = 405;
+  else if (!BODIES.has(type) || coding !== 'identity') status = 415;
+  else if (Number(headers['content-length'] ?? 0) > maxSize) status = 413;
+  if (status === 405) response.setHeader('allow', 'POST');
+  if (status !== 0) answer(response, status);
+  return status === 0;
+}
+
+/** Any page can have a browser send its cookies. Browsers name the page, so a request with cookies that names none is of no browser. */
+function refusalOf({ headers }: IncomingMessage): Refusal | undefined {
+  if (headers.cookie === undefined || headers.origin !== undefined) return undefined;
+  const message = 'a request with cookies has to name its origin';
+  return { code: 'SECURITY_POLICY', message, closeCode: CloseCode.FORBIDDEN };
+}
+
+function readableBy(origin: string | undefined): Record<string, string> {
+  if (origin === undefined) return {};
+  return {
+    'access-control-allow-origin': origin,
+    'access-control-allow-credentials': 'true',
+    vary: 'origin',
+  };
+}
+
+function answer(response: ServerResponse, status: number): void {
+  // What is left of a body that is refused is not read for long.
+  if (status !== TAKEN) response.shouldKeepAlive = false;
+  response.writeHead(status, {
+    'cache-control': 'no-store',
+    ...(status !== TAKEN && { 'content-length': 0 }),
+  });
+  response.end();
+}
