@@ -376,7 +376,7 @@ describe('a server', () => {
   });
 
   it('ends its streams when it closes', async () => {
-    const { server, port } = await serve();
+    const { server, port } = await serve({ timers: { closingTimeoutMs: 100 } });
     const { types, over, closed } = await open(port);
     await expect.poll(types).toEqual(['ACCEPT']);
     const unanswered = await open(port, new Uint8Array());

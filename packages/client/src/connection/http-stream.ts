@@ -15,6 +15,9 @@ const CLOSING_MS = 1_000;
 const ACK = 0x18;
 const TAKEN = 204;
 
+/** Node's `fetch` opens another connection for a request that comes in the turn of the event loop in which the last one is answered. */
+const { setImmediate: soon = queueMicrotask } = globalThis as { setImmediate?: (run: () => void) => void };
+
 export interface HttpOptions {
   /** Bytes of a frame of the server, at most. */
   readonly maxRecord: number;
@@ -111,7 +114,7 @@ class HttpWire implements Wire {
     if (isLazy) this.#cancelAck ??= this.#options.after(LAZY_MS, () => this.#flush());
     if (isLazy || this.#isScheduled) return;
     this.#isScheduled = true;
-    queueMicrotask(() => {
+    soon(() => {
       this.#isScheduled = false;
       this.#flush();
     });

@@ -1,6 +1,6 @@
 import type { RequestListener } from 'node:http';
+import { Server as NetServer } from 'node:net';
 import {
-  closeListener,
   type Listener,
   type Listening,
   type ListenOptions,
@@ -48,14 +48,24 @@ export class ServerPorts {
     return { port, host, url: `ws://${authority}${path}` };
   }
 
-  /** Accepts no new connections; open ones stay. Resolves when the last one is closed. */
+  /**
+   * Accepts no new connections; open ones stay, also idle ones, over which requests of open sessions may come. Resolves when the
+   * last one is closed.
+   */
   async stopListening(): Promise<void> {
     const { http } = this.#sessions.opened ?? {};
-    if (http?.listening === true) await closeListener(http);
+    if (http?.listening !== true) return;
+    await new Promise<void>((resolve) => NetServer.prototype.close.call(http, () => resolve()));
+  }
+
+  /** Closes the connections that no request is under way on. */
+  closeIdleConnections(): void {
+    this.#sessions.opened?.http.close();
   }
 
   /** Closes the connections that {@link stopListening} waits for. Those of WebSockets stay. */
   closeConnections(): void {
+    this.closeIdleConnections();
     this.#sessions.opened?.http.closeAllConnections();
   }
 

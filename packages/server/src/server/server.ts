@@ -139,6 +139,7 @@ export class SessionServer {
     if (releasePort) this.#stopListening();
     return drained.then((result) => {
       this.#stopListening();
+      this.#ports.closeIdleConnections();
       logger.info({ event: 'server.drained', ...result }, 'drained');
       return result;
     });
