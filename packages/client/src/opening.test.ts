@@ -35,7 +35,7 @@ describe.each([true, false])(
         clock,
         logger: SILENT_LOGGER,
       } as Partial<Setup> as Setup;
-      const opening = open(setup, [{ plan: { transport } }]);
+      const opening = open(setup, [{ plan: { transport: () => transport } }]);
       const states: string[] = [];
       const answer = async (connection: number) => {
         await expect.poll(() => transport.connections.length).toBe(connection + 1);
@@ -85,7 +85,7 @@ it('a transport that cannot open connections fails `connect` with its error', as
     clock: new VirtualClock(),
   };
   const opening = open({ ...setup, logger: SILENT_LOGGER } as Partial<Setup> as Setup, [
-    { plan: { transport } },
+    { plan: { transport: () => transport } },
   ]);
   await expect(opening).rejects.toThrow('not here');
 });

@@ -55,7 +55,7 @@ function faultOf(given: readonly TransportName[], subprotocol: Subprotocol | und
 }
 
 /** Begins with the one of two transports that has opened last. */
-class InOrder implements ClientTransport {
+export class InOrder implements ClientTransport {
   readonly extraMs = HEAD_START_MS;
   readonly #clock: Clock;
   /** The one to begin with, and the other. */

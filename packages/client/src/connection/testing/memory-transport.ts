@@ -1,7 +1,7 @@
 import { CloseCode } from '@parlance/protocol';
 import type { Wire } from '@parlance/protocol/client';
 import { connectionFailure } from '../cannot-connect.js';
-import type { ClientTransport, ConnectionEvents, Frame } from '../transport.js';
+import type { ClientTransport, ConnectionEvents, Frame, TransportName } from '../transport.js';
 
 /** A connection within one process, whose other end is the test. */
 export class MemoryConnection implements Wire {
@@ -60,10 +60,12 @@ export interface MemoryOptions {
 export class MemoryTransport implements ClientTransport {
   readonly ifSilent = 'a test that does not open it gives none';
   readonly connections: MemoryConnection[] = [];
+  readonly name: TransportName;
   readonly #options: MemoryOptions;
 
-  constructor(options: MemoryOptions = {}) {
+  constructor(options: MemoryOptions = {}, name: TransportName = 'websocket') {
     this.#options = options;
+    this.name = name;
   }
 
   open(url: URL, hello: () => Frame | undefined, events: ConnectionEvents): Wire {
