@@ -74,6 +74,31 @@ export async function startProxy(
   ] as const;
   let text = configurationOf(name);
   for (const [pattern, replacement] of adapted) text = text.replace(pattern, replacement as () => string);
+  const running = await runProxy(name, folder, text, Number(port));
+  return { port: Number(port), tlsPort: Number(tlsPort), certificate, ...running };
+}
+
+/**
+ * A proxy with a configuration of the test.
+ *
+ * @param configurationFor returns its text.
+ */
+export async function startProxyWith(
+  name: ProxyName,
+  configurationFor: (port: number, folder: string) => string,
+): Promise<AsyncDisposable & { readonly port: number }> {
+  const folder = await mkdtemp(join(tmpdir(), `parlance-${name}-`));
+  const port = Number(await freePort());
+  return { port, ...(await runProxy(name, folder, configurationFor(port, folder), port)) };
+}
+
+/** Resolves when the port is open. The folder goes with the process. */
+async function runProxy(
+  name: ProxyName,
+  folder: string,
+  text: string,
+  port: number,
+): Promise<AsyncDisposable> {
   const file = join(folder, FILES[name]);
   await writeFile(file, text);
   const args = name === 'nginx' ? ['-c', file, '-p', folder, '-g', 'daemon off;'] : ['-f', file];
@@ -83,15 +108,12 @@ export async function startProxy(
     errors += chunk.toString();
   });
   const end = performance.now() + START_MS;
-  while (!(await isOpen(Number(port)))) {
+  while (!(await isOpen(port))) {
     if (child.exitCode !== null || performance.now() > end)
       throw new Error(`${name} did not start: ${errors}`);
     await pause(20);
   }
   return {
-    port: Number(port),
-    tlsPort: Number(tlsPort),
-    certificate,
     async [Symbol.asyncDispose]() {
       const ended = once(child, 'exit');
       if (child.exitCode === null) {
