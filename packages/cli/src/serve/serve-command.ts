@@ -17,6 +17,7 @@ interface ServeFlags {
   readonly port: number;
   readonly host: string;
   readonly path: string;
+  readonly http?: boolean;
   readonly upstream?: string;
   readonly origins?: readonly string[];
   readonly hosts?: readonly string[];
@@ -50,6 +51,7 @@ export function addServe(program: Command, { output, variable }: CommandEnvironm
     .option('-p, --port <port>', 'port to listen on; 0 for any free port', wholeNumber(0, 65_535), 8765)
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .option('--path <path>', 'path of the WebSocket endpoint', '/session')
+    .option('--http', 'serve sessions over HTTP as well, for networks that forbid WebSockets')
     .option(
       '--upstream <url>',
       'OpenAI-compatible API to forward requests to, such as http://127.0.0.1:11434/v1',

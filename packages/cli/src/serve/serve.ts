@@ -13,6 +13,7 @@ import {
   cluster,
   createServer,
   durable,
+  httpStream,
   keptReplies,
   type Server,
 } from '@parlance/server';
@@ -31,6 +32,8 @@ export interface ServeOptions {
   readonly port: number;
   readonly host: string;
   readonly path: string;
+  /** Whether clients may come over HTTP, too. */
+  readonly http?: boolean | undefined;
   /** Base URL of an OpenAI-compatible API. */
   readonly upstream: string | undefined;
   /** Key that the upstream requires. */
@@ -92,6 +95,7 @@ export async function serve(options: ServeOptions, terminal: Terminal): Promise<
           // An operator drains the server: a supervisor starts it again, once it has ended.
           install: () => ({ drain: { announce: () => handleDrain('a drain') } }),
         },
+        ...(options.http ? [httpStream()] : []),
         ...(options.admin === undefined ? [] : [admin(options.admin)]),
         ...(nodes === undefined ? [] : [cluster(nodes.node)]),
         ...(alone === undefined ? [] : [durable()]),
