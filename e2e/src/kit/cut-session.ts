@@ -1,6 +1,5 @@
-import { type ClientSession, connect } from '@parlance/client';
+import type { ClientSession, connect } from '@parlance/client';
 import type { Server, ServerOptions, ServerSession } from '@parlance/server';
-import WebSocket from 'ws';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
 import type { Peers } from './peers.js';
 
@@ -24,7 +23,7 @@ export async function cutSession(
   const proxy = peers.use(await createCuttingProxy(port));
   const url = `ws://127.0.0.1:${proxy.port}/session`;
   const reconnect = { minDelayMs: 5, maxDelayMs: 50 };
-  const session = peers.use(await connect(url, { WebSocket, reconnect, ...client }));
+  const session = await peers.dial(url, { reconnect, ...client });
   const states: string[] = [];
   session.on('state', (state) => states.push(state));
   const [served] = server.sessions.values();

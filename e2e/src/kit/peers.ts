@@ -9,8 +9,9 @@ import {
   Subprotocol,
   type UnknownMessage,
 } from '@parlance/protocol';
-import { createServer, type Server, type ServerOptions } from '@parlance/server';
+import { createServer, httpStream, type Server, type ServerOptions } from '@parlance/server';
 import WebSocket from 'ws';
+import { merged } from './server-options.js';
 
 /** Servers and clients of one test, and clients that follow no protocol. */
 
@@ -24,6 +25,11 @@ export interface Peers extends AsyncDisposable {
 /** A node that a slow machine keeps from its engine has not joined when it listens. */
 const JOINING = 'the server has not joined its cluster yet';
 
+/** With `OVER_HTTP=1`, the sessions of {@link Peers.dial} are over HTTP, so that any test can be run over it. */
+const overHttp = process.env['OVER_HTTP'] === '1';
+const SERVED: ServerOptions = overHttp ? { features: [httpStream()] } : {};
+const DIALED = overHttp ? ({ transports: ['http'] } as const) : {};
+
 /** Handlers fail on purpose here. */
 const unprinted = () => {};
 
@@ -36,14 +42,14 @@ export function createPeers(): Peers {
   return {
     use,
     async serve(options = {}) {
-      const server = use(createServer({ onError: unprinted, ...options }));
+      const server = use(createServer(merged(SERVED, { onError: unprinted, ...options })));
       const { url, port } = await server.listen();
       return { server, url, port };
     },
     async dial(url, options = {}) {
       for (;;) {
         try {
-          return use(await connect(url, { WebSocket, onError: unprinted, ...options }));
+          return use(await connect(url, { WebSocket, onError: unprinted, ...DIALED, ...options }));
         } catch (error) {
           if ((error as Error).message !== JOINING) throw error;
           await pause(100);
