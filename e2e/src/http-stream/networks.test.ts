@@ -1,5 +1,6 @@
 import { createServer as createHttpServer, request as httpRequest } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { TransportName } from '@parlance/client';
 import { createServer, httpStream } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createPeers } from '../kit/peers.js';
@@ -26,8 +27,9 @@ async function serve(): Promise<number> {
 }
 
 /** One message after the other, each of which waits for the answer to the last one: none may be held back. */
-async function talk(url: string, transports: readonly ('websocket' | 'http')[]): Promise<void> {
+async function talk(url: string, transports: readonly TransportName[]): Promise<void> {
   const session = await peers.dial(url, { transports });
+  expect(session.transport).toBe('http');
   const messages = session[Symbol.asyncIterator]();
   for (let i = 0; i < ROUNDS; i++) {
     await session.send(`${i}`);
@@ -126,6 +128,7 @@ it('is a session over a WebSocket if one opens', async () => {
   await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
   const { port } = http.address() as AddressInfo;
   const session = await peers.dial(`ws://127.0.0.1:${port}/session`, { transports: ['websocket', 'http'] });
+  expect(session.transport).toBe('websocket');
   await session.close();
   expect(paths).toEqual([]);
   http.close();

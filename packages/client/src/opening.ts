@@ -22,6 +22,7 @@ import {
 import { createBackoff } from './connection/backoff.js';
 import { Dialer } from './connection/dialer.js';
 import { watchPage } from './connection/page-events.js';
+import type { ClientTransport } from './connection/transport.js';
 import { Wake } from './connection/wake.js';
 import { webSockets } from './connection/web-socket.js';
 import { channelOf } from './modules.js';
@@ -103,6 +104,7 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
         channelOf,
         onGranted: (expiresInMs) => renewal.handleGranted(expiresInMs),
       },
+      transport: () => transport.name,
       onReady() {
         signal?.removeEventListener('abort', onAbort);
         resolve(reconnecting.session);
@@ -134,9 +136,10 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
     modules.call('begin', reconnecting, capabilities.extensions['ready']);
     const clock = new GuardedClock(platformClock, reconnecting);
     const usual = webSockets({ ...options, subprotocol });
+    const transport: ClientTransport = plan.transport?.(usual, clock) ?? usual;
     const dialer = new Dialer({
       url,
-      transport: plan.transport?.(usual, clock) ?? usual,
+      transport,
       timers,
       firstTimeoutMs: options.timers?.acceptTimeoutMs ?? FIRST_TIMEOUT_MS,
       backoff,

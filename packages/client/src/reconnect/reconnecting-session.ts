@@ -26,6 +26,7 @@ import {
   type Wire,
 } from '@parlance/protocol/client';
 import type { DialingSession } from '../connection/dialer.js';
+import type { TransportName } from '../connection/transport.js';
 import { ClientEndpoint } from '../session/endpoint.js';
 import type { Sessions } from '../session/module.js';
 import { ModuleList } from '../session/module-list.js';
@@ -54,6 +55,8 @@ export interface ReconnectingOptions {
   readonly agentId: string | undefined;
   /** The options of each endpoint. */
   readonly endpoint: Omit<EndpointOptions, 'core'>;
+  /** @default that of WebSockets */
+  readonly transport?: (() => TransportName) | undefined;
   readonly onReady: () => void;
   readonly onState: (state: SessionState) => void;
   /** Another connection is needed. @param retryAfterMs how long the server asked to wait, else 0. */
@@ -160,6 +163,9 @@ export class ReconnectingSession implements UserSessionHost, DialingSession, Ses
     return this.#current.stats();
   }
 
+  get transport(): TransportName | undefined {
+    return this.#options.transport?.();
+  }
   get suspendedUntil(): number | undefined {
     const { timeOrigin } = this.#options.endpoint.clock;
     return this.#suspendedUntil === undefined ? undefined : Math.round(timeOrigin + this.#suspendedUntil);

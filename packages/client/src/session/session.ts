@@ -9,6 +9,7 @@ import {
   workAsTheyAre,
 } from '@parlance/protocol/client';
 import type { SessionFetch } from '@parlance/protocol/http';
+import type { TransportName } from '../connection/transport.js';
 
 /**
  * The session of a client. If it is lost or its server drains, a new one takes its place in the same object.
@@ -24,6 +25,11 @@ export interface ClientSession extends Session {
    */
   readonly suspendedUntil: number | undefined;
   /**
+   * What carries the session, or is tried first for its next connection; see the option `transports`. It changes before the state
+   * becomes `established`. In a tab that shares its session, always `websocket`.
+   */
+  readonly transport: TransportName;
+  /**
    * Leaves the session to the next page: writes the entry of the option `store`, closes the connection so that the
    * server keeps the session, and ends this object, whose iterations end without an error. Resolves when the entry is
    * written and the connection closes. The server keeps the session for its `reloadWindowMs`.
@@ -36,6 +42,7 @@ export interface ClientSession extends Session {
 export interface ClientSessionHost extends UserSessionHost {
   readonly isRebuilt: boolean;
   readonly suspendedUntil?: number | undefined;
+  readonly transport?: TransportName | undefined;
   /** The connection is in another page or worker, so the server cannot ask this page. */
   readonly isShared?: boolean | undefined;
   detach(): Promise<void>;
@@ -70,6 +77,10 @@ export class ClientUserSession extends UserSession implements ClientSession {
 
   get suspendedUntil(): number | undefined {
     return this.#host.suspendedUntil;
+  }
+
+  get transport(): TransportName {
+    return this.#host.transport ?? 'websocket';
   }
 
   detach(): Promise<void> {
