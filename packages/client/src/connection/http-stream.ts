@@ -1,5 +1,5 @@
-import { CloseCode, type Wire } from '@parlance/protocol/client';
-import { concatBytes, encodeClose, encodeRecords, RecordReader } from '@parlance/protocol/records';
+import { CloseCode, copyBytes, type Wire } from '@parlance/protocol/client';
+import { encodeClose, encodeRecords, RecordReader } from '@parlance/protocol/records';
 import { connectionFailure } from './cannot-connect.js';
 import type { ClientTransport, ConnectionEvents, Frame } from './transport.js';
 
@@ -43,17 +43,18 @@ class HttpWire implements Wire {
   /** Of the server's connection; `undefined` until it is open. */
   #key: Uint8Array | undefined;
   #number = 0;
-  /** Records that wait. */
-  #queue: Uint8Array<ArrayBuffer>[] = [];
+  /** Frames that wait. */
+  readonly #queue: Uint8Array[] = [];
   #waiting = 0;
   /** Bytes of the request that is under way. */
   #posted = 0;
   #isScheduled = false;
-  /** The last record that waits only acknowledges, and a later one takes its place. */
+  /** The last frame that waits only acknowledges, and a later one takes its place. */
   #endsInAck = false;
   #cancelAck: (() => void) | undefined;
   #received = 0;
-  #isClosing = false;
+  /** A close, which follows the frames. */
+  #tail: Uint8Array | undefined;
   #isOver = false;
 
   constructor(options: HttpOptions, url: URL, hello: Frame | undefined, events: ConnectionEvents) {
@@ -98,19 +99,20 @@ class HttpWire implements Wire {
   }
 
   send(frame: Frame): void {
-    if (this.#isOver || this.#isClosing) return;
-    const record = encodeRecords([frame as Uint8Array]);
+    if (this.#isOver || this.#tail !== undefined) return;
     const isAck = frame[0] === ACK;
     if (isAck && this.#endsInAck) this.#waiting -= this.#queue.pop()?.length ?? 0;
     this.#endsInAck = isAck;
-    this.#queue.push(record);
-    this.#waiting += record.length;
+    // Its memory may be used again.
+    this.#queue.push(copyBytes(frame as Uint8Array));
+    this.#waiting += frame.length;
     this.#schedule();
   }
 
   /** Frames of one task go together. An acknowledgement would cost a request by itself, and waits for something else to send. */
   #schedule(): void {
-    const isLazy = this.#endsInAck && this.#queue.length === 1 && this.#received < MAX_UNACKNOWLEDGED;
+    const isAlone = this.#endsInAck && this.#queue.length === 1 && this.#tail === undefined;
+    const isLazy = isAlone && this.#received < MAX_UNACKNOWLEDGED;
     if (isLazy) this.#cancelAck ??= this.#options.after(LAZY_MS, () => this.#flush());
     if (isLazy || this.#isScheduled) return;
     this.#isScheduled = true;
@@ -122,32 +124,34 @@ class HttpWire implements Wire {
 
   #flush(): void {
     const queue = this.#queue;
-    if (this.#posted > 0 || this.#key === undefined || queue.length === 0 || this.#isOver) return;
+    const hasNone = queue.length === 0 && this.#tail === undefined;
+    if (this.#posted > 0 || this.#key === undefined || hasNone || this.#isOver) return;
     this.#cancelAck?.();
     this.#cancelAck = undefined;
     this.#received = 0;
     const head = new Uint8Array(4 + this.#key.length);
     new DataView(head.buffer).setUint32(0, ++this.#number, true);
     head.set(this.#key, 4);
-    const records: Uint8Array<ArrayBuffer>[] = [];
+    const frames = [head];
     for (let next = queue[0]; next !== undefined; next = queue[0]) {
       if (this.#posted > 0 && this.#posted + next.length > MAX_GATHERED) break;
       this.#posted += next.length;
-      records.push(next);
+      frames.push(next as Uint8Array<ArrayBuffer>);
       queue.shift();
     }
-    if (queue.length === 0) this.#endsInAck = false;
     this.#waiting -= this.#posted;
-    void this.#send(head, records);
+    this.#posted += head.length;
+    if (queue.length === 0) this.#endsInAck = false;
+    void this.#send(frames, queue.length === 0 ? this.#tail : undefined);
   }
 
-  async #send(head: Uint8Array, records: readonly Uint8Array<ArrayBuffer>[]): Promise<void> {
-    const isLast = this.#isClosing && this.#queue.length === 0;
+  async #send(frames: readonly Uint8Array[], tail: Uint8Array | undefined): Promise<void> {
+    const isLast = tail !== undefined;
     try {
-      const { status } = await this.#post('frames', concatBytes([encodeRecords([head]), ...records]), isLast);
-      if (status !== TAKEN || isLast) this.#end(CloseCode.ABNORMAL, '');
+      const { status } = await this.#post('frames', encodeRecords(frames, tail), isLast);
+      if (status !== TAKEN || isLast) this.terminate();
     } catch {
-      this.#end(CloseCode.ABNORMAL, '');
+      this.terminate();
     }
     this.#posted = 0;
     if (this.#isOver) return;
@@ -175,14 +179,10 @@ class HttpWire implements Wire {
   }
 
   close(code: number, reason: string): void {
-    if (this.#isOver || this.#isClosing) return;
-    if (this.#key === undefined) return this.#end(CloseCode.ABNORMAL, '');
-    this.#isClosing = true;
-    const record = encodeClose(code, reason);
-    this.#queue.push(record);
-    this.#waiting += record.length;
-    this.#endsInAck = false;
-    this.#options.after(CLOSING_MS, () => this.#end(CloseCode.ABNORMAL, ''));
+    if (this.#isOver || this.#tail !== undefined) return;
+    if (this.#key === undefined) return this.terminate();
+    this.#tail = encodeClose(code, reason);
+    this.#options.after(CLOSING_MS, () => this.terminate());
     this.#flush();
   }
 

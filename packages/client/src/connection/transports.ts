@@ -32,8 +32,13 @@ interface Given {
  * @throws {ProtocolError} `invalid_option`.
  */
 export function createModule({ options: { transports = [], subprotocol }, limits }: Given) {
-  const fault = faultOf(transports, subprotocol);
-  if (fault !== undefined) throw new ProtocolError('invalid_option', `transports: ${fault}`);
+  const isKnown = transports.every((name) => name === 'http' || name === 'websocket');
+  const isText = transports.includes('http') && subprotocol === Subprotocol.JSON;
+  if (!isKnown || isText || transports.length === 0 || new Set(transports).size < transports.length)
+    throw new ProtocolError(
+      'invalid_option',
+      "transports: expected 'websocket', 'http' or both; 'http' carries m2m.v1 only",
+    );
   const maxRecord = Math.max(limits.maxMessageSize, limits.maxHandshakeSize, MIN_RECORD) + RECORD_HEAD;
   const transport = (webSocket: ClientTransport, clock: Clock): ClientTransport => {
     const http = httpStreams({ maxRecord, after: (ms, run) => clock.after(ms, run) });
@@ -43,15 +48,6 @@ export function createModule({ options: { transports = [], subprotocol }, limits
       : new InOrder([first as ClientTransport, second], clock);
   };
   return { plan: { transport } };
-}
-
-function faultOf(given: readonly TransportName[], subprotocol: Subprotocol | undefined): string | undefined {
-  const isKnown = given.every((name) => name === 'websocket' || name === 'http');
-  if (!isKnown || given.length === 0 || new Set(given).size < given.length)
-    return "a list of 'websocket' and 'http' is expected, each at most once";
-  return given.includes('http') && subprotocol === Subprotocol.JSON
-    ? 'HTTP carries m2m.v1 only, not m2m.v1.json'
-    : undefined;
 }
 
 /** Begins with the one of two transports that has opened last. */
@@ -126,10 +122,10 @@ class EitherWire implements Wire {
     this.#url = url;
     this.#clock = clock;
     this.#events = events;
-    let said: { readonly frame: Frame | undefined } | undefined;
+    let frame: Frame | undefined;
     this.#hello = () => {
-      said ??= { frame: hello() };
-      return said.frame;
+      frame ??= hello();
+      return frame;
     };
     this.#current = this.#open(first, second);
   }
@@ -198,10 +194,5 @@ class EitherWire implements Wire {
   close(code: number, reason: string): void {
     this.#isClosed = true;
     this.#current.close(code, reason);
-  }
-
-  terminate(): void {
-    this.#isClosed = true;
-    this.#current.terminate?.();
   }
 }

@@ -1,8 +1,6 @@
 import { varintLength, writeVarint } from './bytes.js';
 import { ProtocolError } from './errors.js';
 
-export { concatBytes } from './bytes.js';
-
 /**
  * Frames in a body of HTTP, in either direction. Each is a record:
  *
@@ -101,8 +99,7 @@ export class RecordReader {
       byte = data[at++] as number;
       length += (byte & 0x7f) * scale;
     }
-    if (length > this.#max)
-      throw new ProtocolError('message_too_large', `a frame of ${length} bytes, of at most ${this.#max}`);
+    if (length > this.#max) throw new ProtocolError('message_too_large', `a frame of ${length} bytes`);
     if (length === 0) return this.#readClose(data, at);
     const end = at + length;
     if (end > data.length) return undefined;
