@@ -14,12 +14,13 @@ afterEach(() => peers[Symbol.asyncDispose]());
 
 const ROUNDS = 50;
 
-async function serve(): Promise<number> {
+async function serve(begun: () => void = () => {}): Promise<number> {
   const { port } = await peers.serve({
     features: [httpStream()],
     limits: UNLIMITED,
     authenticate: () => ({ principal: 'a' }),
     async onSession(session) {
+      begun();
       for await (const { text } of session) await session.send(`re: ${text}`);
     },
   });
@@ -40,7 +41,7 @@ async function talk(url: string, transports: readonly TransportName[]): Promise<
 }
 
 /** A proxy that forwards requests and answers as they come, and that no WebSocket passes. */
-async function withoutUpgrades(target: number, onUpgrade: 'refuse' | 'hold') {
+async function withoutUpgrades(target: number, onUpgrade: 'refuse' | 'hold' | 'drop the answers to') {
   const held = new Set<{ destroy(): void }>();
   const proxy = createHttpServer((request, response) => {
     const { method, url, headers } = request;
@@ -57,6 +58,12 @@ async function withoutUpgrades(target: number, onUpgrade: 'refuse' | 'hold') {
     held.add(socket.on('error', () => {}));
     if (onUpgrade === 'refuse') socket.end('HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n');
   });
+  if (onUpgrade === 'drop the answers to')
+    proxy.on('upgrade', ({ url, headers }) => {
+      const forward = httpRequest({ port: target, path: url, headers });
+      forward.on('upgrade', (_answer, socket) => held.add(socket.on('error', () => {})));
+      forward.on('error', () => {}).end();
+    });
   await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
   return peers.use({
     port: (proxy.address() as AddressInfo).port,
@@ -72,6 +79,16 @@ describe('a session', () => {
   it.each(['refuse', 'hold'] as const)('goes over HTTP if a proxy will %s upgrades', async (what) => {
     const proxy = await withoutUpgrades(await serve(), what);
     await talk(`ws://127.0.0.1:${proxy.port}/session`, ['websocket', 'http']);
+  });
+
+  it('begins once if a proxy drops the answer to an upgrade with HELLO', async () => {
+    let begun = 0;
+    const port = await serve(() => {
+      begun++;
+    });
+    const proxy = await withoutUpgrades(port, 'drop the answers to');
+    await talk(`ws://127.0.0.1:${proxy.port}/session`, ['websocket', 'http']);
+    expect(begun).toBe(1);
   });
 
   it.skipIf(proxyMissing('nginx'))('goes through nginx as it is without any setting', async () => {
