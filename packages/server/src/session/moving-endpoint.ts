@@ -24,7 +24,7 @@ export abstract class MovingEndpoint extends Endpoint {
   #controller: AbortController | undefined;
   /** A snapshot was taken: nothing changes until it is known who goes on with it. */
   #isFrozen = false;
-  /** Another node goes on with it, whatever happens here. */
+  /** Another node continues it, also if this one fails. */
   #isGivenUp = false;
   /** What it was told since it is frozen, and hears if it stays. */
   #unheard: (() => void)[] | undefined;

@@ -116,7 +116,7 @@ class HttpStreams implements OwnHooks {
     const stream =
       bytes.length > NUMBER_SIZE ? this.#streams.get(bytes.toString('hex', NUMBER_SIZE)) : undefined;
     if (stream === undefined) {
-      // Whoever tries keys comes as often as one that opens connections.
+      // A client that tries keys has the rate of one that opens connections.
       const arrival = this.#host.enter(request);
       return 'status' in arrival ? arrival.status : 404;
     }

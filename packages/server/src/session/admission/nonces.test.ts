@@ -99,7 +99,7 @@ describe('what a HELLO is known by', () => {
       ['bob', undefined],
     ];
     const keys = owners.map((owner) => keyOfNonce(NONCE, owner));
-    // Nobody is asked who they are in the first two.
+    // The first two have no `authenticate`.
     expect(new Set(keys).size).toBe(owners.length - 1);
     expect(keyOfNonce(NONCE.slice(), ['ada', 'agent'])).toBe(keys[3]);
     expect(keyOfNonce(new Uint8Array(16).fill(8), ['ada', 'agent'])).not.toBe(keys[3]);

@@ -35,7 +35,7 @@ it('pings in each interval, and cuts a client that answers none of three', () =>
   expect(vi.getTimerCount()).toBe(0);
 });
 
-it('waits for a client that is not read, and counts anew when it is', () => {
+it('waits for a client that is not read, and counts from zero when it is', () => {
   const { wire, counts } = open();
   wire.hold();
   vi.advanceTimersByTime(60_000);
