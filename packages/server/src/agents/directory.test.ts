@@ -2,6 +2,7 @@ import { type Message, type RequestContext, resolveLimits } from '@parlance/prot
 import { SILENT_LOGGER } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
 import type { ServerEndpoint } from '../session/endpoint.js';
+import type { Admission } from '../session/hooks.js';
 import { Directory } from './directory.js';
 
 /** The parts of a session that a directory uses. */
@@ -39,8 +40,11 @@ function bench(isDecided = false) {
   });
   const join = (principal: string, agentId: string) => {
     const session = new FakeSession(principal, agentId);
-    expect(directory.claim(session as never as ServerEndpoint, { agents: '{}' })).toBeUndefined();
-    directory.join(session as never as ServerEndpoint);
+    const endpoint = session as never as ServerEndpoint;
+    const admitted = directory.admit(endpoint, { agents: '{}' });
+    expect(admitted).toEqual({ accepted: expect.any(Function) });
+    (admitted as Required<Admission>).accepted(endpoint);
+    directory.join(endpoint);
     return session;
   };
   /** The news for a session as text, one part at a time. */

@@ -16,7 +16,9 @@ import {
   readAgent,
   type Sweepable,
 } from '@parlance/protocol/internal';
+import type { CheckedIdentity } from '../session/admission/admission.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
+import type { Admission } from '../session/hooks.js';
 import type { Refusal } from '../transport/http/site.js';
 import type { Agent } from './agent.js';
 import type { AgentName, Policy } from './policy.js';
@@ -108,9 +110,11 @@ export class Directory implements Sweepable {
     return this.#principals.get(principal)?.get(id);
   }
 
-  /** Before ACCEPT: whether the session may be the agent that it has authenticated as. */
-  claim(session: ServerEndpoint, extensions: StringMap): Refusal | undefined {
-    const { agentId } = session;
+  /** Whether a new session may be the agent that its client has authenticated as. */
+  admit(
+    { principal = '', agentId }: Pick<CheckedIdentity, 'principal' | 'agentId'>,
+    extensions: StringMap,
+  ): Required<Pick<Admission, 'accepted'>> | Refusal | undefined {
     if (agentId === undefined || extensions['agents'] === undefined) return undefined;
     if (!isAgentId(agentId)) {
       this.#options.logger.warn(
@@ -119,13 +123,10 @@ export class Directory implements Sweepable {
       );
       return undefined;
     }
-    const holder = this.#get(session.principal ?? '', agentId);
-    if (this.#refuses(holder)) return IN_USE;
+    if (this.#refuses(this.#get(principal, agentId))) return IN_USE;
     try {
-      this.#claims.set(session, {
-        description: readAgent(extensions, this.#options.limits),
-        stated: extensions,
-      });
+      const description = readAgent(extensions, this.#options.limits);
+      return { accepted: (session) => void this.#claims.set(session, { description, stated: extensions }) };
     } catch (error) {
       return {
         code: 'UNKNOWN',
@@ -133,7 +134,6 @@ export class Directory implements Sweepable {
         closeCode: CloseCode.BAD_FRAME,
       };
     }
-    return undefined;
   }
 
   /** How the HELLO of a session describes its agent. */

@@ -55,7 +55,7 @@ export const agents = (options: AgentsOptions = {}): Feature => ({
       start: () => others?.start(),
       tick: () => others?.tick(),
       close: () => others?.close(),
-      claim: (session, { extensions }) => directory.claim(session, extensions),
+      admit: ({ extensions }, identity) => directory.admit(identity, extensions),
       ready: (session) => directory.join(session),
       route: (session) => new RelayRoute(session, relay),
       others: moves,

@@ -17,6 +17,7 @@ import type { LookupQuery, LookupResult } from '../session/admission/lookup.js';
 import type { Origin } from '../session/admission/renewal.js';
 import { NO_NODE } from '../session/durable-rules.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
+import type { Admission } from '../session/hooks.js';
 import type { SessionHost } from '../session/host.js';
 import type { Refusal } from '../transport/http/site.js';
 import { isAwaited } from './awaited.js';
@@ -101,15 +102,16 @@ class DurableFeature implements OwnHooks, DurableSessions {
     this.figures = durableFigures(host.sessions, feed, (session) => this.#records.ageOf(session));
   }
 
-  records(
+  admit(
     { extensions }: HelloPayload,
     { principal, agentId }: CheckedIdentity,
     { ip, headers }: Origin,
-  ): boolean | Refusal {
-    if (extensions[Extension.DURABLE] === undefined) return false;
+  ): Admission | Refusal | undefined {
+    if (extensions[Extension.DURABLE] === undefined) return undefined;
     try {
-      const isDurable = this.#records.wants({ principal, agentId, ip, headers });
-      return isDurable && this.#records.isStalled ? STALLED : isDurable;
+      if (!this.#records.wants({ principal, agentId, ip, headers })) return undefined;
+      if (this.#records.isStalled) return STALLED;
+      return { isDurable: true, accepted: (session) => this.#begin(session) };
     } catch (error) {
       const fields = { event: 'durable.failed', ip, err: loggable(error) };
       this.#logger.error(fields, 'the policy of durable() threw, so the client was refused');
@@ -117,7 +119,7 @@ class DurableFeature implements OwnHooks, DurableSessions {
     }
   }
 
-  accepted(session: ServerEndpoint): void {
+  #begin(session: ServerEndpoint): void {
     const { record } = session.core;
     if (record === undefined) return;
     this.#records.begin(session, record);

@@ -1,4 +1,4 @@
-import { Extension, ProtocolError, type ResumeOffer } from '@parlance/protocol';
+import { Extension, ProtocolError } from '@parlance/protocol';
 import {
   get,
   isFields,
@@ -89,8 +89,9 @@ function partOf(
       cut: (reason) => replies.keeping.stopAll(reason),
     },
     wrap: (next) => replies.keepChosen(next),
-    accepted(session: ServerEndpoint, resume: ResumeOffer | undefined) {
-      if (resume !== undefined) void replies.adopt(session, resume).then(() => changed(session));
+    admit({ resume }) {
+      if (resume === undefined) return undefined;
+      return { accepted: (session) => void replies.adopt(session, resume).then(() => changed(session)) };
     },
     leaves: (session, stream, how) => how === 'move' && follows.peek(session)?.has(stream) === true,
     save(session, how) {

@@ -1,4 +1,4 @@
-import type { HelloPayload, Message, ProtocolError, ResumeOffer } from '@parlance/protocol';
+import type { HelloPayload, Message, ProtocolError } from '@parlance/protocol';
 import type { EventRoute, Fields, Mailbox } from '@parlance/protocol/internal';
 import type { Refusal } from '../transport/http/site.js';
 import type { CheckedIdentity } from './admission/admission.js';
@@ -14,6 +14,14 @@ export type FeatureEndpoint = Pick<
   /** @default the mailbox of the endpoint */
   readonly createMailbox?: (() => Mailbox) | undefined;
 };
+
+/** A new session that a feature lets begin. */
+export interface Admission {
+  /** It is put on record. @default false */
+  readonly isDurable?: boolean;
+  /** The session was accepted. */
+  accepted?(session: ServerEndpoint): void;
+}
 
 /** What sessions ask of the features of their server. */
 export interface SessionHooks {
@@ -32,10 +40,7 @@ export interface SessionHooks {
    * @returns the session that it has begun, here or elsewhere; `sessionId` if it has begun none.
    */
   begins(key: string, sessionId: string, over: string | undefined): Promise<string> | undefined;
-  /** Whether a new session is put on record, or why it is refused. */
-  records(hello: HelloPayload, identity: CheckedIdentity, origin: Origin): boolean | Refusal;
-  claim(session: ServerEndpoint, hello: HelloPayload): Refusal | undefined;
-  accepted(session: ServerEndpoint, resume: ResumeOffer | undefined): void;
+  admit(hello: HelloPayload, identity: CheckedIdentity, origin: Origin): Required<Admission> | Refusal;
   /** @throws {ProtocolError} `bad_message`, also for what no feature here has saved: it must not be lost in silence. */
   load(saved: Fields): (session: ServerEndpoint, from: string | undefined) => void;
   /** Puts on record what features save of a session. */

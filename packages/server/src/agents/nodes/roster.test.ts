@@ -83,7 +83,9 @@ async function join(
       const id = `sess_${incarnation}${String(sessions++).padStart(14, '0')}`;
       const session = Object.assign(new FakeSession(id, agentId), { retentionMs });
       const endpoint = session as never as ServerEndpoint;
-      const refused = directory.claim(endpoint, { agents: '{}' });
+      const admitted = directory.admit(endpoint, { agents: '{}' });
+      const refused = admitted !== undefined && 'code' in admitted ? admitted : undefined;
+      if (admitted !== undefined && 'accepted' in admitted) admitted.accepted(endpoint);
       if (refused === undefined) directory.join(endpoint);
       return { session, refused, leave: () => directory.leave(endpoint) };
     },

@@ -4,14 +4,13 @@ import {
   type Message,
   ProtocolError,
   type RequestHandler,
-  type ResumeOffer,
 } from '@parlance/protocol';
 import { ask, type EventRoute, type Fields, loggable, notify } from '@parlance/protocol/internal';
 import type { CheckedIdentity } from '../../session/admission/admission.js';
 import type { LookupQuery, LookupResult } from '../../session/admission/lookup.js';
 import type { Origin } from '../../session/admission/renewal.js';
 import type { ServerEndpoint } from '../../session/endpoint.js';
-import type { FeatureEndpoint, LeavingHooks, SessionHooks } from '../../session/hooks.js';
+import type { Admission, FeatureEndpoint, LeavingHooks, SessionHooks } from '../../session/hooks.js';
 import type { Refusal } from '../../transport/http/site.js';
 import type { HttpHandler, Page, PagePort } from '../../transport/http/status.js';
 import type { UpgradeTarget } from '../../transport/http/upgrade.js';
@@ -158,16 +157,19 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
     return first(this.#having('begins'), (feature) => feature.begins(key, sessionId, over));
   }
 
-  records(hello: HelloPayload, identity: CheckedIdentity, origin: Origin): boolean | Refusal {
-    return first(this.#having('records'), (feature) => feature.records(hello, identity, origin)) ?? false;
-  }
-
-  claim(session: ServerEndpoint, hello: HelloPayload): Refusal | undefined {
-    return first(this.#having('claim'), (feature) => feature.claim(session, hello));
-  }
-
-  accepted(session: ServerEndpoint, resume: ResumeOffer | undefined): void {
-    each(session, this.#having('accepted'), (feature) => feature.accepted(session, resume));
+  /** The refusal of the first feature that has one. */
+  admit(hello: HelloPayload, identity: CheckedIdentity, origin: Origin): Required<Admission> | Refusal {
+    const admissions: Admission[] = [];
+    for (const feature of this.#having('admit')) {
+      const answer = feature.admit(hello, identity, origin);
+      if (answer === undefined) continue;
+      if ('code' in answer) return answer;
+      admissions.push(answer);
+    }
+    return {
+      isDurable: admissions.some(({ isDurable }) => isDurable),
+      accepted: (session) => each(session, admissions, (admission) => admission.accepted?.(session)),
+    };
   }
 
   ready(session: ServerEndpoint): void {

@@ -4,7 +4,6 @@ import type {
   CodedBody,
   HelloPayload,
   ProtocolError,
-  ResumeOffer,
   SessionOptions,
 } from '@parlance/protocol';
 import {
@@ -19,7 +18,7 @@ import type { CheckedIdentity } from '../../session/admission/admission.js';
 import type { LookupQuery, LookupResult } from '../../session/admission/lookup.js';
 import type { Origin } from '../../session/admission/renewal.js';
 import type { ServerEndpoint } from '../../session/endpoint.js';
-import type { FeatureEndpoint } from '../../session/hooks.js';
+import type { Admission, FeatureEndpoint } from '../../session/hooks.js';
 import type { SessionHost } from '../../session/host.js';
 import type { ServerObserver } from '../../session/observer.js';
 import type { Refusal } from '../../transport/http/site.js';
@@ -70,12 +69,8 @@ export interface OwnHooks extends FeatureHooks<ServerEndpoint> {
   lookup?(wanted: LookupQuery): Promise<LookupResult> | undefined;
   /** As `SessionHooks.begins`. */
   begins?(key: string, sessionId: string, over: string | undefined): Promise<string> | undefined;
-  /** Whether a new session is put on record, or why it is refused; `undefined` if the feature does not decide that. */
-  records?(hello: HelloPayload, identity: CheckedIdentity, origin: Origin): boolean | Refusal | undefined;
-  /** Before ACCEPT, when it is known who the client is. */
-  claim?(session: ServerEndpoint, hello: HelloPayload): Refusal | undefined;
-  /** A new session was accepted. @param resume the one that its client would have resumed. */
-  accepted?(session: ServerEndpoint, resume: ResumeOffer | undefined): void;
+  /** Before a new session is made and counted: how it begins, or why it does not. @default it may begin */
+  admit?(hello: HelloPayload, identity: CheckedIdentity, origin: Origin): Admission | Refusal | undefined;
   readonly others?: OthersOfSession | undefined;
   /** Whether the handler of a stream goes on where the session goes: at once, or when another node reads its record. */
   leaves?(session: ServerEndpoint, stream: number, how: 'move' | 'record'): boolean;

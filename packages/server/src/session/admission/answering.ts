@@ -1,11 +1,9 @@
 import {
-  type AcceptOptions,
   type Agreement,
   CloseCode,
   Extension,
   type HelloPayload,
   ProtocolError,
-  type RejectPayload,
   ResumeRefusal,
   type SessionOptions,
   type Subprotocol,
@@ -24,6 +22,7 @@ import type { LoopQueue } from '../../transport/loop-queue.js';
 import type { Transport } from '../../transport/transport.js';
 import { SessionDriver } from '../driver.js';
 import type { ServerEndpoint } from '../endpoint.js';
+import type { Admission } from '../hooks.js';
 import type { SessionHost } from '../host.js';
 import { clientInfo } from '../served-session.js';
 import type { CheckedIdentity } from './admission.js';
@@ -42,6 +41,9 @@ import { keyOfNonce } from './nonces.js';
 import { grant, type Origin } from './renewal.js';
 import { resumable } from './resume.js';
 
+/** Close codes of clients that a feature refuses for what they have sent. */
+const CLIENTS_FAULT: ReadonlySet<CloseCode> = new Set([CloseCode.FORBIDDEN, CloseCode.BAD_FRAME]);
+
 /** A connection that waits for the answer to its HELLO. */
 export interface Waiting {
   readonly wire: Transport;
@@ -53,8 +55,6 @@ export interface Waiting {
   /** The credentials were wrong, or the handshake failed by the client's fault. */
   countFailure(): void;
   refuse(refusal: Refusal): void;
-  /** Tells the operator of a refusal. Returns what the client is told. */
-  report(refusal: Refusal): RejectPayload;
   abort(error: ProtocolError): void;
   close(code: number, reason: string): void;
   /**
@@ -114,9 +114,12 @@ export class Answering {
     if (sessionId === undefined) return;
     try {
       if (this.#to.isOver) return;
-      const isDurable = features.records(this.#hello, identity, origin);
-      if (typeof isDurable === 'object') return this.#to.refuse(isDurable);
-      this.#accept(client, sessionId, { agentId: identity.agentId, refusal: found, isDurable });
+      const admitted = features.admit(this.#hello, identity, origin);
+      if ('code' in admitted) {
+        if (CLIENTS_FAULT.has(admitted.closeCode)) this.#to.countFailure();
+        return this.#to.refuse(admitted);
+      }
+      this.#accept(client, sessionId, found, admitted);
     } finally {
       this.#settle(sessionId);
     }
@@ -283,12 +286,18 @@ export class Answering {
     else nonces.settle(sessionId);
   }
 
-  #accept(client: Client, sessionId: string, how: AcceptOptions & { readonly isDurable: boolean }): void {
+  /** @param refusal why the session that HELLO names is not resumed. */
+  #accept(
+    client: Client,
+    sessionId: string,
+    refusal: ResumeRefusal | undefined,
+    { isDurable, accepted }: Required<Admission>,
+  ): void {
     const host = this.#host;
     const { subprotocol, peer } = this.#to;
     const { identity, origin, counted } = client;
     const options = host.sessionOptions(subprotocol);
-    const answer = answerTo(this.#hello, options, how.isDurable);
+    const answer = answerTo(this.#hello, options, isDurable);
     const { outcome } = answer;
     if (!outcome.accepted) {
       this.#to.countFailure();
@@ -309,7 +318,10 @@ export class Answering {
     // From here on the session ends of what is thrown, and releases what counts for it.
     guard(begun, () => {
       begun.begin(this.#to.wire, this.#hello, answer, this.#bytes.length);
-      this.#open(begun, sessionId, outcome.agreement, how);
+      begun.core.accept(sessionId, systemClock.now(), { agentId: identity.agentId, refusal, isDurable });
+      if (refusal !== undefined) this.#reportNotResumed(refusal);
+      accepted(begun);
+      this.#logAccepted(begun, outcome.agreement);
     });
     begun.pump();
     grant(begun, identity, origin, host.options);
@@ -334,18 +346,8 @@ export class Answering {
     return driver.session;
   }
 
-  #open(session: ServerEndpoint, sessionId: string, agreement: Agreement, how: AcceptOptions): void {
-    const { features, options } = this.#host;
-    const conflict = features.claim(session, this.#hello);
-    if (conflict !== undefined) {
-      this.#to.countFailure();
-      const reject = this.#to.report(conflict);
-      return session.core.reject(reject, conflict.closeCode, systemClock.now());
-    }
-    session.core.accept(sessionId, systemClock.now(), how);
-    if (how.refusal !== undefined) this.#reportNotResumed(how.refusal);
-    features.accepted(session, this.#hello.resume);
-    const { algorithms, encoding } = agreement;
+  #logAccepted(session: ServerEndpoint, { algorithms, encoding }: Agreement): void {
+    const { options } = this.#host;
     const { ip } = this.#to.peer;
     const fields = { event: 'session.accepted', ip, session: session.id, algorithms, encoding };
     options.logger.info(fields, 'session accepted');

@@ -284,20 +284,20 @@ describe('a session that a feature does not let begin', () => {
   it.each([
     ['refuses', CloseCode.FORBIDDEN],
     ['throws', CloseCode.INTERNAL],
-  ] as const)('is over when the feature %s, and counts no more', async (how, closeCode) => {
+  ] as const)('is not made when the feature %s, and counts no more', async (how, closeCode) => {
     let isOpen = false;
-    const claim = () => {
+    const admit = () => {
       if (isOpen) return undefined;
       if (how === 'throws') throw new Error('a broken feature');
       return { code: 'SECURITY_POLICY', message: 'no', closeCode: CloseCode.FORBIDDEN } as const;
     };
-    const { open, counts, sessions } = serve({ limits }, { claim });
+    const { open, counts, sessions } = serve({ limits }, { admit });
     for (let round = 1; round <= 2; round++) {
       const transport = open();
       transport.say(hello());
       await settled();
       expect(transport.closed?.[0]).toBe(closeCode);
-      expect(counts).toEqual({ made: round, ended: round });
+      expect(counts).toEqual({ made: 0, ended: 0 });
     }
     expect([sessions.connections.size, sessions.greetings.size]).toEqual([0, 0]);
     isOpen = true;

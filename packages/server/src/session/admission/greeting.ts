@@ -183,12 +183,12 @@ export class Greeting implements Target, Waiting, Unanswered {
   refuse(refusal: Refusal): void {
     if (this.isOver) return;
     const { closeCode, message } = refusal;
-    this.wire.send(rejectFrame(this.report(refusal), closeCode, this.subprotocol, Date.now()));
+    this.wire.send(rejectFrame(this.#report(refusal), closeCode, this.subprotocol, Date.now()));
     this.close(closeCode, truncateReason(message));
   }
 
   /** Tells the operator. Returns what the client is told. */
-  report(refusal: Refusal): RejectPayload {
+  #report(refusal: Refusal): RejectPayload {
     const { code, message, closeCode, retryable, retryAfterMs } = refusal;
     const { options, observer } = this.#host;
     const fields = { event: 'session.refused', ip: this.peer.ip, code, closeCode };

@@ -104,8 +104,7 @@ export class SimulatedNode {
     const session = new SimulatedSession(newSessionId(this.name), client, this.relay);
     this.sessions.set(session.id, session);
     const endpoint = session as never as ServerEndpoint;
-    this.directory.claim(endpoint, { agents: '{}' });
-    this.directory.join(endpoint);
+    this.#enter(endpoint);
     return session;
   }
 
@@ -119,7 +118,12 @@ export class SimulatedNode {
       session.goOn();
       return;
     }
-    this.directory.claim(endpoint, { agents: '{}' });
+    this.#enter(endpoint);
+  }
+
+  #enter(endpoint: ServerEndpoint): void {
+    const admitted = this.directory.admit(endpoint, { agents: '{}' });
+    if (admitted !== undefined && 'accepted' in admitted) admitted.accepted(endpoint);
     this.directory.join(endpoint);
   }
 
