@@ -94,7 +94,9 @@ class DirectoryNode {
     const session = new SimulatedSession(this.name, number);
     const endpoint = session as object as ServerEndpoint;
     this.sessions.push(session);
-    if (this.directory.claim(endpoint, STATED) !== undefined) throw new Error('the agent was refused');
+    const admitted = this.directory.admit(endpoint, STATED);
+    if (admitted === undefined || 'code' in admitted) throw new Error('the agent was refused');
+    admitted.accepted(endpoint);
     this.directory.join(endpoint);
     return session;
   }

@@ -320,7 +320,8 @@ export class RelayBench {
         handleRebuilt: (confirmed) => this.#relay.handleRebuilt(session, confirmed),
       },
       onHello: ({ hello }) => {
-        this.#directory.claim(session, hello.extensions);
+        const admitted = this.#directory.admit(session, hello.extensions);
+        if (admitted !== undefined && 'accepted' in admitted) admitted.accepted(session);
         core.accept(id, this.#clock.now(), { agentId: name });
       },
       onReady: () => this.#directory.join(session),

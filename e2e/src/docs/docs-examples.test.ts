@@ -39,6 +39,12 @@ async function run(args: readonly string[]): Promise<string> {
   return stdout;
 }
 
+/** A session with what a file without types adds. */
+interface Emitting {
+  on(name: string, listener: (event: unknown) => void): () => void;
+  emit(name: string, data: unknown): Promise<void>;
+}
+
 it('HTTP.md: Hono behind session.fetch', async () => {
   const stdout = await run([await paste('HTTP.md', 'hono.mjs')]);
   expect(stdout).toMatch(/^\{ hello: 'Ada', session: '[^']+' \}\n5000000 bytes\n/);
@@ -77,6 +83,22 @@ describe('guide/write-a-feature.md', () => {
     await session.send('four');
     await expect.poll(count).toBe('4');
     expect((await session.request('anything')).text).toBe('no count');
+  });
+
+  it('a method and an event of sessions', async () => {
+    const { emittingFeature, emittingModule } = await import(
+      await paste('guide/write-a-feature.md', 'emitting.mjs')
+    );
+    const { url, server } = await peers.serve({ features: [emittingFeature] });
+    const session = await peers.dial(url, { modules: [emittingModule] });
+    const near = session as unknown as Emitting;
+    const far = server.sessions.get(session.id) as unknown as Emitting;
+    const heard: unknown[] = [];
+    for (const end of [near, far]) end.on('typing', (event) => heard.push(event));
+    await near.emit('typing', { who: 'Ada' });
+    await far.emit('typing', { who: 'Ben' });
+    expect(heard).toEqual([{ who: 'Ada' }, { who: 'Ben' }]);
+    await expect(far.emit('sleeping', {})).rejects.toThrow('no event sleeping');
   });
 
   it('a request for what a session has asked, by its principal alone', async () => {

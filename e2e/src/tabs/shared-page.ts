@@ -1,4 +1,4 @@
-import { type ClientOptions, type ClientSession, connect } from '@parlance/client';
+import { type ClientOptions, type ClientSession, connect, type SessionModule } from '@parlance/client';
 
 /** A page whose functions the tests call, each with a session that it may share with other tabs. */
 
@@ -18,7 +18,32 @@ export interface SharedPage {
   facts(): { id: string; state: string; sent: number; states: readonly string[]; resets: number };
   close(): Promise<number>;
   logged(): readonly string[];
+  /** As {@link SharedPage.open}, with a method and an event of the page's own. */
+  openWatching(server: string, options: ClientOptions): Promise<string>;
+  /** The parts of a reply, as events. */
+  watch(text: string): Promise<readonly string[]>;
 }
+
+declare module '@parlance/client' {
+  interface ClientSession {
+    watch(text: string): Promise<void>;
+  }
+  interface SessionEvents {
+    part: string;
+  }
+}
+
+const watching: SessionModule = {
+  name: 'watching',
+  install: () => ({
+    events: ['part'],
+    verbs: {
+      async watch(port, text) {
+        for await (const part of port.session.stream(text)) port.notify('part', part.text);
+      },
+    },
+  }),
+};
 
 let session: ClientSession;
 let parts: AsyncIterator<{ text: string }> | undefined;
@@ -78,5 +103,13 @@ const page: SharedPage = {
   },
   close: async () => (await session.close()).unacknowledged,
   logged: () => lines,
+  openWatching: (server, options) => page.open(server, { ...options, modules: [watching] }),
+  async watch(text) {
+    const parts: string[] = [];
+    const stop = session.on('part', (part) => parts.push(part));
+    await session.watch(text);
+    stop();
+    return parts;
+  },
 };
 Object.assign(globalThis, { page });

@@ -134,6 +134,16 @@ describe.skipIf(missing !== undefined)('tabs that share a session', () => {
       if (where !== 'in a worker') await withoutWorker();
     }
 
+    it('have methods and events of their pages over one session', async () => {
+      await startHere();
+      const tabs = await Promise.all([newTab(), newTab()]);
+      const opened = await Promise.all(tabs.map((tab) => call(tab, 'openWatching', url, SHARED)));
+      expect(new Set(opened).size).toBe(1);
+      expect(server.sessions.size).toBe(1);
+      const watched = await Promise.all(tabs.map((tab, at) => call(tab, 'watch', `tab ${at}`)));
+      expect(watched).toEqual([['re: tab 0'], ['re: tab 1']]);
+    });
+
     it('use one WebSocket for everything, and each gets every message', async () => {
       await startHere();
       const tabs = await Promise.all([openTab(), openTab(), openTab()]);

@@ -56,6 +56,7 @@ async function openWithModules(url: string | URL, options: ClientOptions): Promi
 const TOOLS: Tools = {
   connect: async (url, options) => clientHostOf(await connect(url, options)),
   createSession: (host) => new ClientUserSession(host),
+  hostOf: clientHostOf,
   createBackoff,
   watchPage,
 };

@@ -12,6 +12,7 @@ export type { FetchContext, FetchHandler, FetchSession } from '@parlance/protoco
 export type { TransportName } from './connection/transport.js';
 export type { ReconnectOptions } from './connection/backoff.js';
 export type { ClientSession } from './session/session.js';
+export type { SessionModule, SessionModuleHooks } from './session/session-module.js';
 
 // Vocabularies
 

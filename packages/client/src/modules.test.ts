@@ -28,6 +28,7 @@ it('loads a module once for all options that ask for it, the outermost first', (
   expect(modulesOf({ agentId: 'a', agent: { id: 'a' }, subprotocol: 'm2m.v1.json' })).toHaveLength(1);
   const store = { getItem: () => null, setItem: () => {}, removeItem: () => {} };
   const [shared] = modulesOf({ shared: true });
+  expect(modulesOf({ shared: true, modules: [] })[1]).toBe(shared);
   const [stored] = modulesOf({ store });
   expect(modulesOf({ batch: {}, store, shared: true }).slice(0, 2)).toEqual([shared, stored]);
   expect(modulesOf({ batch: {}, store, shared: true })).toHaveLength(3);
@@ -37,7 +38,7 @@ it('keeps the code of modules out of what every page loads', () => {
   const files = [...reachedFrom(resolve(SOURCES, 'index.ts'))].map((file) => relative(SOURCES, file));
   expect(files).toContain('reconnect/reconnecting-session.ts');
   const modules =
-    /^(tabs|ai|react|inspect)\/|\/(rebuild|store|entry|page-lock|retries|retried-reply|hello|answers)\.ts$/;
+    /^(tabs|ai|react|inspect)\/|\/(rebuild|store|entry|page-lock|retries|retried-reply|hello|answers|added-modules)\.ts$/;
   expect(files.filter((file) => modules.test(file))).toEqual([]);
 });
 

@@ -288,7 +288,11 @@ export class ReconnectingSession implements UserSessionHost, DialingSession, Ses
     // An attempt to begin a session is not a session that ended.
     if (this.#continuation === 'retry') return;
     if (name === 'reset' && this.#continuation !== undefined)
-      return this.listeners.notify('reset', this.#modules.lossOf(event as SessionReset), this);
+      return this.notify('reset', this.#modules.lossOf(event as SessionReset));
+    this.notify(name, event);
+  }
+
+  notify<Name extends keyof SessionEvents>(name: Name, event: SessionEvents[Name]): void {
     this.listeners.notify(name, event, this);
   }
 
@@ -305,7 +309,7 @@ export class ReconnectingSession implements UserSessionHost, DialingSession, Ses
     const now = this.#options.endpoint.clock.now();
     this.#suspendedUntil = state === 'suspended' ? now + this.#current.core.windowMs : undefined;
     this.#options.onState(state);
-    this.listeners.notify('state', state, this);
+    this.notify('state', state);
   }
 
   #handleApplied(): void {

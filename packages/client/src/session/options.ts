@@ -16,6 +16,7 @@ import type { ReconnectOptions } from '../connection/backoff.js';
 import type { TransportName } from '../connection/transport.js';
 import type { WebSocketConstructor } from '../connection/web-socket.js';
 import type { ClientSession } from './session.js';
+import type { SessionModule } from './session-module.js';
 
 /**
  * Credentials, or a function that returns them: it is called for each connection, and again before they
@@ -136,6 +137,12 @@ export interface ClientOptions extends CapabilityOptions {
    * @default false
    */
   readonly shared?: boolean | SharingOptions | undefined;
+  /**
+   * What is added to the session: methods and events of its own, and answers to requests of the server.
+   *
+   * @default none
+   */
+  readonly modules?: readonly SessionModule[] | undefined;
 }
 
 /** Where a page keeps what the next page needs to rebuild its session; `sessionStorage` is one. */
@@ -178,4 +185,5 @@ export const KINDS: OptionKinds<ClientOptions> = {
   onError: 'function',
   traceparent: 'function',
   shared: ['flag', 'object'],
+  modules: 'list',
 };

@@ -40,6 +40,7 @@ export interface ClientSession extends Session {
 }
 
 export interface ClientSessionHost extends UserSessionHost {
+  readonly session: ClientSession;
   readonly isRebuilt: boolean;
   readonly suspendedUntil?: number | undefined;
   readonly transport?: TransportName | undefined;
@@ -52,7 +53,8 @@ const http = loadable('session.fetch', () => import('@parlance/protocol/http'));
 
 let hostIn: (session: ClientUserSession) => ClientSessionHost;
 
-export class ClientUserSession extends UserSession implements ClientSession {
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: modules add what they declare
+export class ClientUserSession extends UserSession {
   static {
     hostIn = (session) => session[SELF].#host;
   }
@@ -87,6 +89,9 @@ export class ClientUserSession extends UserSession implements ClientSession {
     return called(() => this.#host.detach());
   }
 }
+
+/** Its methods, also those that modules have declared. */
+export interface ClientUserSession extends ClientSession {}
 
 /** The host that a session of `connect` was created with. */
 export function clientHostOf(session: ClientSession): ClientSessionHost {

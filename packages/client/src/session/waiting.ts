@@ -1,18 +1,12 @@
-import type {
-  Body,
-  Message,
-  ReplyStream,
-  RequestOptions,
-  SendOptions,
-  SendTensorOptions,
-  TensorInput,
-} from '@parlance/protocol';
+import type { Body, Message, ReplyStream, RequestOptions, SendOptions } from '@parlance/protocol';
 import {
   type CallHooks,
   type Clock,
   contentOf,
   LateReply,
   ownContent,
+  type Performance,
+  type PerformOptions,
   ProtocolError,
   sizeOf,
   type UserOutbound,
@@ -102,9 +96,8 @@ export class WaitingOutbound implements UserOutbound {
     );
   }
 
-  sendTensor(tensor: TensorInput, options: SendTensorOptions, agent: string | undefined): Promise<void> {
-    const send = () => this.#present.sendTensor(tensor, options, agent);
-    return this.#isComing ? this.wait(0, options, send) : send();
+  perform<Result>(send: Performance<Result>, options: PerformOptions): Promise<Result> {
+    return this.wait(0, options, () => this.#present.perform(send, options));
   }
 
   /**

@@ -26,7 +26,7 @@ const SHARED: Readonly<Record<keyof SharedOptions, true>> = {
 };
 
 /** Each tab has its own: they are called or used in the tab. */
-const OWN: readonly string[] = ['shared', 'token', 'signal', 'logger', 'onError', 'traceparent'];
+const OWN: readonly string[] = ['shared', 'token', 'signal', 'logger', 'onError', 'traceparent', 'modules'];
 
 /** Why an option cannot be shared. */
 const REFUSED: Readonly<Record<string, string>> = {

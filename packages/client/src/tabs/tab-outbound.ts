@@ -177,10 +177,10 @@ export class TabOutbound implements UserOutbound {
     return reply;
   }
 
-  sendTensor(): Promise<void> {
-    const message = 'tensors cannot be sent over a shared session; connect without shared for them';
+  readonly perform: UserOutbound['perform'] = (_send, { what }) => {
+    const message = `${what} cannot be sent over a shared session; connect without shared for them`;
     return Promise.reject(new ProtocolError('unsupported', message));
-  }
+  };
 
   flush(): Promise<void> {
     return new Promise((resolve, reject) => {

@@ -261,13 +261,13 @@ export class Tab implements ClientSessionHost {
         this.#status = message.status;
         return this.#report(message.status.state);
       case 'reset':
-        return this.#notify('reset', message.event);
+        return this.notify('reset', message.event);
       case 'failed':
-        return this.#notify('error', unpackError(message.error));
+        return this.notify('error', unpackError(message.error));
       case 'undelivered':
-        return this.#notify('undelivered', message.event);
+        return this.notify('undelivered', message.event);
       case 'throttled':
-        return this.#notify('throttled', message.event);
+        return this.notify('throttled', message.event);
       case 'message':
         return this.mailbox.push(this.#received(link, message.message));
       case 'interrupted':
@@ -338,10 +338,10 @@ export class Tab implements ClientSessionHost {
     if (this.#closing !== undefined) return;
     const { backoff } = this.#options;
     if (backoff === undefined) {
-      this.#notify('error', error);
+      this.notify('error', error);
       return this.#end(error);
     }
-    this.#notify('reset', { reason: error.message, notSent, unknown });
+    this.notify('reset', { reason: error.message, notSent, unknown });
     this.#report('connecting');
     void this.#rejoin(backoff);
   }
@@ -354,7 +354,7 @@ export class Tab implements ClientSessionHost {
       } catch (error) {
         if (isOver()) return;
         if (error instanceof ProtocolError && !error.retryable) {
-          this.#notify('error', error);
+          this.notify('error', error);
           return this.#end(error);
         }
         this.logger.warn({ event: 'shared.rejoin', err: loggable(error) }, 'the session is not back yet');
@@ -369,14 +369,14 @@ export class Tab implements ClientSessionHost {
 
   // --- the application
 
-  #notify<Name extends keyof SessionEvents>(name: Name, event: SessionEvents[Name]): void {
+  notify<Name extends keyof SessionEvents>(name: Name, event: SessionEvents[Name]): void {
     this.listeners.notify(name, event, this);
   }
 
   #report(state: SessionState): void {
     if (state === this.#state) return;
     this.#state = state;
-    this.#notify('state', state);
+    this.notify('state', state);
   }
 
   /** The tab does not use the session any more. */

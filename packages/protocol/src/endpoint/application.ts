@@ -16,6 +16,7 @@ export type { Logger } from './ports.js';
 export type {
   CloseOptions,
   CloseResult,
+  OwnEvents,
   RequestOptions,
   SendOptions,
   Session,
@@ -24,6 +25,7 @@ export type {
   UnreadMessages,
 } from './session.js';
 export type { SessionEnd } from './session-end.js';
+export type { Additions, SessionPort, Verb, Verbs } from './verbs.js';
 export type { RateName } from '../link/rates.js';
 export type { SessionState, Throttled, Unconfirmed, UnconfirmedBody } from '../session/types.js';
 
@@ -57,7 +59,8 @@ export {
 
 // Other clients of the server
 
-export type { AgentChange, AgentInfo, AgentOptions, Agents } from './session.js';
+export type { AgentOptions } from './agents/introduction.js';
+export type { AgentChange, AgentInfo, Agents } from './agents/agents.js';
 export type { Undelivered } from './messages/delivery.js';
 
 // Tensors, and the models that they belong to
@@ -71,7 +74,7 @@ export { type ModelIdentity, modelIdentity, type VocabularyEntries } from '../co
 export type { AvpMetadata, AvpMode, PayloadType } from '../codec/avp/metadata.js';
 export type { Compatibility, ResolutionPath } from '../codec/avp/resolve.js';
 export type { Dtype, Tensor, TypedTensor } from '../codec/avp/tensor.js';
-export type { SendTensorOptions } from './session.js';
+export type { SendTensorOptions } from './tensors/send-options.js';
 export type { TransferMode } from './tensors/receiver.js';
 export type {
   AssembledTensor,

@@ -1,8 +1,7 @@
 import { isApplicationCode, ProtocolError } from '../base/errors.js';
 import { assertOptions, type OptionKinds } from '../base/options.js';
 import { MAX_MESSAGE_LENGTH } from '../control/maps.js';
-import type { FollowOptions } from './requests/follow.js';
-import type { CloseOptions, RequestOptions, SendOptions, SessionEvents } from './session.js';
+import type { CloseOptions, OwnEvents, RequestOptions, SendOptions } from './session.js';
 
 /** Checks the options and event names that an application passes to a session. */
 
@@ -40,38 +39,24 @@ export function assertCloseOptions(options: CloseOptions): void {
   );
 }
 
-const FOLLOW: OptionKinds<FollowOptions> = { after: 'number', signal: 'signal' };
-
-/** @throws {ProtocolError} `invalid_option`, `invalid_argument`. */
-export function assertFollowOptions(reply: unknown, options: FollowOptions): void {
-  if (typeof reply !== 'string' || reply === '' || reply.length > MAX_REPLY) {
-    throw new ProtocolError('invalid_argument', `reply: expected an ID or a name of 1 to ${MAX_REPLY} bytes`);
-  }
-  if (options === NONE) return;
-  assertOptions(options, FOLLOW);
-  const { after = 0 } = options;
-  if (Number.isSafeInteger(after) && after >= 0) return;
-  throw new ProtocolError('invalid_option', `after: expected a number of parts, not ${after}`);
-}
-const MAX_REPLY = 128;
-
 /** The default of all options; it need not be checked. */
 export const NONE = Object.freeze({});
 
-const EVENTS = {
+/** The events of every session. */
+export const EVENTS = {
   state: true,
   reset: true,
   error: true,
   undelivered: true,
   throttled: true,
   unread: true,
-} as const satisfies Record<keyof SessionEvents, true>;
+} as const satisfies Record<keyof OwnEvents, true>;
 
 /** @throws {ProtocolError} `invalid_argument` for an unknown event. */
-export function assertEventName(name: string): void {
-  if (Object.hasOwn(EVENTS, name)) return;
+export function assertEventName(name: string, known: Readonly<Record<string, true>>): void {
+  if (Object.hasOwn(known, name)) return;
   throw new ProtocolError(
     'invalid_argument',
-    `a session has no event "${String(name).slice(0, 64)}"; known events: ${Object.keys(EVENTS).join(', ')}`,
+    `a session has no event "${String(name).slice(0, 64)}"; known events: ${Object.keys(known).join(', ')}`,
   );
 }

@@ -19,7 +19,8 @@ import { type ContentScanner, type Logger, SILENT_LOGGER, type Wire } from './po
 import type { CloseOptions, CloseResult, Session, SessionEvents } from './session.js';
 import { type SessionStats, StatsRecorder } from './stats.js';
 import { Transmitter, type TransmitterHost } from './transmitter.js';
-import { UserSession, type UserSessionHost } from './user-session.js';
+import { UserSession } from './user-session.js';
+import type { UserSessionHost } from './user-session-host.js';
 
 /**
  * Drives the core of one session over a wire: feeds it frames and time, applies its events, and gives the
@@ -232,7 +233,6 @@ export class Endpoint
   stats(): SessionStats {
     return this.recorder.snapshot(this.core, this.#outbound?.lastSelection, this.#clock.now());
   }
-
   get closed(): Session['closed'] {
     return this.ending.over.promise;
   }

@@ -26,9 +26,7 @@ import {
 import { LateReply } from './requests/late-reply.js';
 import type { Reply, ReplyStream } from './requests/reply.js';
 import type { Requester } from './requests/requester.js';
-import type { RequestOptions, SendOptions, SendTensorOptions } from './session.js';
-import type { TensorSender } from './tensors/sender.js';
-import type { TensorInput } from './tensors/tensor.js';
+import type { RequestOptions, SendOptions } from './session.js';
 
 /** What a caller inside the library learns of a message or request. */
 export interface CallHooks {
@@ -38,6 +36,16 @@ export interface CallHooks {
   readonly onWritten?: () => void;
   /** The bytes of the body do not change any more. @default false: they are copied if they are kept */
   readonly isOwned?: boolean | undefined;
+}
+
+/** What a feature sends in one session. */
+export type Performance<Result> = (outbound: Outbound, host: EndpointHost) => Promise<Result>;
+
+export interface PerformOptions {
+  /** What is sent, in the plural, for errors. */
+  readonly what: string;
+  /** Aborts if it is not to be sent any more. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
@@ -53,7 +61,6 @@ export class Outbound {
   readonly order = new CodingOrder();
   #coder: BodyCoder | undefined;
   #requester: Requester | undefined;
-  #tensors: TensorSender | undefined;
   /** Messages with a signal that are not written yet: each entry removes a listener. */
   #withdrawable: Set<() => void> | undefined;
   #hasEnded = false;
@@ -216,27 +223,18 @@ export class Outbound {
     return readBlob(blob, maxMessageSize(options.role, negotiated, core.limits));
   }
 
-  /** See `Session.sendTensor`. */
-  async sendTensor(
-    tensor: TensorInput,
-    options: SendTensorOptions,
-    address: string | undefined,
-  ): Promise<void> {
-    if (!parts.tensors.isLoaded || !parts.requests.isLoaded) {
-      await Promise.all([parts.tensors.load(), parts.requests.load()]);
-      if (this.#hasEnded) throw sessionClosed(this.#host.core);
-    }
-    const host = this.#host;
-    this.#tensors ??= new (parts.tensors.get().TensorSender)({
-      core: host.core,
-      requester: this.requester,
-      pump: () => host.pump(),
-      written: (streamId) => this.room(streamId, 1),
-      sendText: (text) => host.session.send(text),
-      ends: host.ends,
-      onOver: (error) => host.handleTransfer?.('sent', error),
-    });
-    await this.#tensors.send(tensor, address, options);
+  /**
+   * Sends for a feature what is neither a message nor a request.
+   *
+   * @param send is called in the session in which that can be sent.
+   */
+  perform<Result>(send: Performance<Result>, _options: PerformOptions): Promise<Result> {
+    return send(this, this.#host);
+  }
+
+  /** @throws {ProtocolError} `session_closed` if the session is over. */
+  assertOpen(): void {
+    if (this.#hasEnded) throw sessionClosed(this.#host.core);
   }
 
   /** Resumes senders that waited for room, and requests that waited for a stream, if there is some now. */

@@ -2,20 +2,14 @@ import type { Algorithm } from '../base/constants.js';
 import type { ProtocolError } from '../base/errors.js';
 import type { Negotiated } from '../control/agreement.js';
 import type { SessionState, Throttled, Unconfirmed } from '../session/types.js';
-import type { Agents } from './agents/agents.js';
 import type { AsyncDisposal } from './disposal.js';
 import type { Undelivered } from './messages/delivery.js';
 import type { Message } from './messages/message.js';
 import type { Metadata } from './messages/metadata.js';
 import type { Body } from './messages/part.js';
-import type { FollowedReply, FollowOptions, ReplyInfo } from './requests/follow.js';
 import type { ReplyStream } from './requests/reply.js';
 import type { SessionEnd } from './session-end.js';
 import type { SessionStats } from './stats.js';
-import type { TensorInput } from './tensors/tensor.js';
-
-export type { AgentChange, AgentInfo, Agents } from './agents/agents.js';
-export type { AgentOptions } from './agents/introduction.js';
 
 /** The public interface of a session, the same at both ends. */
 
@@ -62,25 +56,6 @@ export interface RequestOptions extends SendOptions {
   readonly metadata?: Metadata | undefined;
 }
 
-export interface SendTensorOptions {
-  /** Cancels the transfer, also halfway; the call rejects with the reason of the signal. */
-  readonly signal?: AbortSignal | undefined;
-  /** Client: the receiving agent, by its ID or its address in `agents()`. @default the server itself */
-  readonly to?: string | undefined;
-  /**
-   * Called after each piece was sent, with the bytes of data so far and in all. Cancels the transfer if it
-   * throws.
-   */
-  readonly onProgress?: ((bytes: number, total: number) => void) | undefined;
-  /**
-   * The content of the text message that is sent instead if `negotiated.avp.mode` is `json`: the model of the
-   * peer cannot use the tensor. A function is called only then.
-   *
-   * @default the call throws `unsupported`
-   */
-  readonly fallback?: string | (() => string | Promise<string>) | undefined;
-}
-
 export interface CloseOptions {
   /**
    * Why, as a word that the other end can switch over, such as `kicked`: 1 to 64 of `a-z`, `0-9` and `_`.
@@ -117,8 +92,8 @@ export interface UnreadMessages {
   readonly bytes: number;
 }
 
-/** The events of a session and their arguments. */
-export interface SessionEvents {
+/** The events of every session and their arguments. */
+export interface OwnEvents {
   /** The state changed. */
   state: SessionState;
   /**
@@ -136,6 +111,9 @@ export interface SessionEvents {
   unread: UnreadMessages;
 }
 
+/** The events of a session and their arguments. A feature of a server, or a module of a client, declares its own here. */
+export interface SessionEvents extends OwnEvents {}
+
 /**
  * A session, the same at both ends. Iterate over it to read one-way messages and tensors; it has one reader
  * at a time. The iteration ends when the session is closed, and throws the error of a session that failed. At a client
@@ -146,6 +124,9 @@ export interface SessionEvents {
  * with more than 4 MiB together reject with `over_budget`. What was written in a lost session is not sent again.
  *
  * A promise that the application does not await may reject: no call of a session causes an unhandled rejection.
+ *
+ * A feature of a server, or a module of a client, declares its own methods here: `sendTensor`, `agents`, `follow` and `replies` are
+ * declared in this way.
  */
 export interface Session extends AsyncIterable<Message>, AsyncDisposal {
   /** The ID that the server gave to the session; an empty string before that. */
@@ -186,38 +167,6 @@ export interface Session extends AsyncIterable<Message>, AsyncDisposal {
    * from the iteration.
    */
   stream<Json = unknown>(body: Body, options?: RequestOptions): ReplyStream<Json>;
-  /**
-   * Sends a tensor. Resolves when the peer has verified all of it, or, with `transfers: 'stream'` at the
-   * peer, when its application has read all of it. Only a few pieces are sent ahead of the peer. After a lost
-   * connection, the transfer continues where it stopped.
-   *
-   * @throws {ProtocolError} `bad_tensor` if data, shape and dtype do not match, or if generated data is
-   * longer or shorter than stated; `transfer_too_large` before anything is sent; `cancelled` if the receiver
-   * refuses the rest; errors found by the receiver, with `side` 'remote'; `unsupported`; `session_closed`;
-   * `session_lost`; errors of the source.
-   */
-  sendTensor(tensor: TensorInput, options?: SendTensorOptions): Promise<void>;
-  /**
-   * Client: lists the agents of the server that this session may see, and watches their changes.
-   *
-   * @throws {ProtocolError} `unsupported` if the server has no directory of agents.
-   */
-  agents(): Promise<Agents>;
-  /**
-   * Client: follows a reply that the server keeps, from any part: while it is written, and until some time after its
-   * end. Returns at once; parts that are not written yet are waited for. Leaving the loop does not stop the handler.
-   *
-   * @param reply the ID of a reply, or the name that this principal gave it.
-   * @throws {ProtocolError} `unsupported` if the server keeps no replies; `invalid_argument`. From the iteration:
-   * `unknown_reply` if there is no such reply or this principal may not follow it; the error that the reply ended with.
-   */
-  follow<Json = unknown>(reply: string, options?: FollowOptions): FollowedReply<Json>;
-  /**
-   * Client: lists the kept replies that this principal may follow, newest first.
-   *
-   * @throws {ProtocolError} `unsupported` if the server keeps no replies; errors of {@link request}.
-   */
-  replies(): Promise<readonly ReplyInfo[]>;
   /**
    * Resolves when everything that was sent is acknowledged.
    *

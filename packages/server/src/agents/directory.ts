@@ -16,7 +16,6 @@ import {
   readAgent,
   type Sweepable,
 } from '@parlance/protocol/internal';
-import type { CheckedIdentity } from '../session/admission/admission.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 import type { Admission } from '../session/hooks.js';
 import type { Refusal } from '../transport/http/site.js';
@@ -112,7 +111,7 @@ export class Directory implements Sweepable {
 
   /** Whether a new session may be the agent that its client has authenticated as. */
   admit(
-    { principal = '', agentId }: Pick<CheckedIdentity, 'principal' | 'agentId'>,
+    { principal = '', agentId }: Partial<Pick<ServerEndpoint, 'principal' | 'agentId'>>,
     extensions: StringMap,
   ): Required<Pick<Admission, 'accepted'>> | Refusal | undefined {
     if (agentId === undefined || extensions['agents'] === undefined) return undefined;

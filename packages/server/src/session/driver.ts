@@ -126,6 +126,9 @@ export class SessionDriver implements ServerEndpointOptions {
   get mailbox(): Mailbox | undefined {
     return this.#host.features.endpoint.createMailbox?.();
   }
+  get Session(): ServerEndpointOptions['Session'] {
+    return this.#host.features.Session;
+  }
   get readerOf(): ServerEndpointOptions['readerOf'] {
     return this.#host.features.endpoint.readerOf;
   }

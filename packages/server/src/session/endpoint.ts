@@ -52,6 +52,8 @@ export interface ServerEndpointOptions extends EndpointOptions {
     | undefined;
   /** Tells features that the application is done with a message or a tensor. @default no feature is told */
   readonly onHandled?: ((session: ServerEndpoint, message: Message) => void) | undefined;
+  /** The class of the session that its application has. @default ServedSession */
+  readonly Session?: typeof ServedSession | undefined;
   /** @default none */
   readonly observer?: SessionObserver | undefined;
 }
@@ -103,7 +105,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   #unread: UnreadWatch | undefined;
 
   protected override createSession(): ServerSession {
-    return new ServedSession(this);
+    return new (this.options.Session ?? ServedSession)(this);
   }
 
   override get memoryKeys(): readonly string[] {

@@ -1,15 +1,13 @@
-import type { ProtocolError } from '@parlance/protocol';
+import type { ProtocolError, SessionPort } from '@parlance/protocol';
 import type { ServerSession } from './served-session.js';
 
 /** A session of the server, as features see it. */
-export interface FeatureSession {
+export interface FeatureSession extends SessionPort<ServerSession> {
   /** Stays the same when the session is resumed, or goes to another node. */
   readonly id: string;
   /** The account that it belongs to. */
   readonly principal: string | undefined;
   readonly agentId: string | undefined;
-  /** The same session, as the application has it. */
-  readonly session: ServerSession;
   /** A connection carries it now. */
   readonly hasWire: boolean;
   /** When it has lost its last connection, in milliseconds of `performance.now()`; 0 before that. */

@@ -5,6 +5,7 @@ import type { CheckedIdentity } from './admission/admission.js';
 import type { LookupQuery, LookupResult } from './admission/lookup.js';
 import type { Origin } from './admission/renewal.js';
 import type { ServerEndpoint, ServerEndpointOptions } from './endpoint.js';
+import type { ServedSession } from './served-session.js';
 
 /** What the endpoints of all sessions get from one feature. No two features give the same. */
 export type FeatureEndpoint = Pick<
@@ -26,6 +27,8 @@ export interface Admission {
 /** What sessions ask of the features of their server. */
 export interface SessionHooks {
   readonly endpoint: FeatureEndpoint;
+  /** The class of the sessions that applications have. */
+  readonly Session: typeof ServedSession;
   /** `undefined` if no feature wants to know. */
   readonly onHandled: ((session: ServerEndpoint, message: Message) => void) | undefined;
   /** Where events of a session go that are not for the application. */

@@ -14,6 +14,8 @@ import { createFetch, type SessionFetch } from '@parlance/protocol/http';
 import {
   assertKept,
   called,
+  extendSession,
+  hostOf,
   truncateUnits,
   UserSession,
   type UserSessionHost,
@@ -151,7 +153,8 @@ export function assertDataSize(text: string): void {
   );
 }
 
-export class ServedSession extends UserSession implements ServerSession {
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: features add what they declare
+export class ServedSession extends UserSession {
   readonly #host: ServedSessionHost;
 
   constructor(host: ServedSessionHost) {
@@ -224,6 +227,17 @@ export class ServedSession extends UserSession implements ServerSession {
   get isMoved(): boolean {
     return this.#host.isMoved;
   }
+}
+
+/** Its methods, also those that features have declared. */
+export interface ServedSession extends ServerSession {}
+
+/** The class of the sessions of a server, with what its features add. @throws {ProtocolError} `invalid_option`. */
+export function sessionClass(features: Parameters<typeof extendSession>[2]): typeof ServedSession {
+  if (features.length === 0) return ServedSession;
+  class Extended extends ServedSession {}
+  extendSession(Extended.prototype, hostOf, features);
+  return Extended;
 }
 
 function noRetry(): never {

@@ -19,7 +19,7 @@ import {
 } from '@parlance/protocol/client';
 import { afterEach, expect } from 'vitest';
 import { createBackoff } from '../../connection/backoff.js';
-import { type ClientSessionHost, ClientUserSession } from '../../session/session.js';
+import { type ClientSession, type ClientSessionHost, ClientUserSession } from '../../session/session.js';
 import { Hubs, type OpenSession } from '../hub.js';
 import { type HostPipe, type Pipe, portPipe, readyPipe } from '../pipe.js';
 import { holdLock, type Locks } from '../presence.js';
@@ -109,6 +109,8 @@ const DIRECTION = { messages: 0, wireBytes: 0, contentBytes: 0, byAlgorithm: {} 
 type Answer = (text: string, options: RequestOptions) => AsyncIterable<string | Uint8Array>;
 
 class TestSession implements ClientSessionHost {
+  readonly session: ClientSession = new ClientUserSession(this);
+  readonly logger = SILENT_LOGGER;
   readonly reachesAgents = true;
   readonly id = 'sess_1';
   state: SessionState = 'established';
@@ -116,6 +118,7 @@ class TestSession implements ClientSessionHost {
   readonly isRebuilt = false;
   readonly agentId = undefined;
   readonly listeners = new Listeners();
+  notify: ClientSessionHost['notify'] = (name, event) => this.listeners.notify(name, event, this);
   readonly mailbox = new Inbox<Message>();
   readonly sent: (readonly [body: unknown, agent: string | undefined])[] = [];
   readonly cancelled: string[] = [];
@@ -192,7 +195,7 @@ class TestSession implements ClientSessionHost {
         [Symbol.asyncIterator]: () => ({ next: () => Promise.race([next(), stopped]) }),
       };
     },
-    sendTensor: () => Promise.reject(new Error('not simulated')),
+    perform: () => Promise.reject(new Error('not simulated')),
   };
 
   send(send: () => Promise<void>): Promise<void> {

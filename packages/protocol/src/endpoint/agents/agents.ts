@@ -50,6 +50,17 @@ export interface Agents extends AsyncIterable<AgentChange> {
   get(id: string): AgentInfo | undefined;
 }
 
+declare module '../session.js' {
+  interface Session {
+    /**
+     * Client: lists the agents of the server that this session may see, and watches their changes.
+     *
+     * @throws {ProtocolError} `unsupported` if the server has no directory of agents.
+     */
+    agents(): Promise<Agents>;
+  }
+}
+
 /** A request to the directory. */
 export interface DirectoryQuery {
   /** The changes follow after the present agents. */

@@ -7,6 +7,8 @@ import { isEventStream } from '../http/media-type.js';
 import { messageLimitOf } from '../http/message-limit.js';
 import type { OfferedUpload } from '../http/uploads.js';
 import type { Message } from '../messages/message.js';
+// Declares `session.follow`.
+import type {} from '../requests/follow.js';
 import type { ReplyStream } from '../requests/reply.js';
 import type { Session } from '../session.js';
 import type { BodyLimits, OutgoingBody, StreamedBody } from './outgoing.js';

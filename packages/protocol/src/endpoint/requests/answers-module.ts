@@ -2,3 +2,4 @@
 
 export { createResponder } from './answering.js';
 export { resolveBatchOptions } from './batch-options.js';
+export { unanswered } from './responder.js';

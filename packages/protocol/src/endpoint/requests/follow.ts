@@ -55,6 +55,26 @@ export interface ReplyInfo {
 /** The two ends have agreed on kept replies. */
 export const canFollow = ({ extensions }: Negotiated): boolean => extensions[Extension.REPLIES] !== undefined;
 
+declare module '../session.js' {
+  interface Session {
+    /**
+     * Client: follows a reply that the server keeps, from any part: while it is written, and until some time after its
+     * end. Returns at once; parts that are not written yet are waited for. Leaving the loop does not stop the handler.
+     *
+     * @param reply the ID of a reply, or the name that this principal gave it.
+     * @throws {ProtocolError} `unsupported` if the server keeps no replies; `invalid_argument`. From the iteration:
+     * `unknown_reply` if there is no such reply or this principal may not follow it; the error that the reply ended with.
+     */
+    follow<Json = unknown>(reply: string, options?: FollowOptions): FollowedReply<Json>;
+    /**
+     * Client: lists the kept replies that this principal may follow, newest first.
+     *
+     * @throws {ProtocolError} `unsupported` if the server keeps no replies; errors of {@link request}.
+     */
+    replies(): Promise<readonly ReplyInfo[]>;
+  }
+}
+
 /** How a request to the address `@replies` names a reply. */
 export type ReplyTarget = { readonly id: string } | { readonly name: string };
 

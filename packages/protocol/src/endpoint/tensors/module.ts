@@ -2,4 +2,4 @@
 
 export { createTensorReceiver } from './receiving.js';
 export { assertSendTensorOptions } from './send-options.js';
-export { TensorSender } from './sender.js';
+export { tensorSenderOf } from './sending.js';

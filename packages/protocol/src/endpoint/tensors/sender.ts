@@ -7,7 +7,7 @@ import { encodeTrailer, encodeTransferHead, TRAILER_SIZE } from '../../codec/avp
 import type { SessionCore } from '../../session/types.js';
 import type { Reply } from '../requests/reply.js';
 import type { Requester } from '../requests/requester.js';
-import type { SendTensorOptions } from '../session.js';
+import type { SendTensorOptions } from './send-options.js';
 import { piecesOf, tensorSize } from './source.js';
 import type { TensorInput } from './tensor.js';
 

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type {
+  Additions,
   GoAwayPayload,
   Logger,
   Message,
@@ -10,6 +11,7 @@ import type {
 } from '@parlance/protocol';
 import type { Stated } from '../../session/admission/identify.js';
 import type { FeatureSession } from '../../session/feature-session.js';
+import type { ServerSession } from '../../session/served-session.js';
 import type { Visitor, VisitorSessionOptions } from '../../session/visitors.js';
 import type { Arrival, TurnedAway } from '../../transport/http/door.js';
 import type { Refusal } from '../../transport/http/site.js';
@@ -165,7 +167,8 @@ export interface Loaded<Served> {
  * A feature in one server. Every member is optional. Hooks are called in the order of {@link Feature.after}. One that throws ends
  * the session, the request or the WebSocket that it was called for, and nothing else; the log has `part.failed` or `session.crashed`.
  */
-export interface FeatureHooks<Served extends FeatureSession = FeatureSession> {
+export interface FeatureHooks<Served extends FeatureSession = FeatureSession>
+  extends Additions<ServerSession, Served> {
   /** Numbers of the metrics. */
   readonly figures?: readonly Figure[] | undefined;
   /** Columns that an operator sees of each session. No two features have one of a name. */

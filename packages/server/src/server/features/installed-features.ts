@@ -11,6 +11,7 @@ import type { LookupQuery, LookupResult } from '../../session/admission/lookup.j
 import type { Origin } from '../../session/admission/renewal.js';
 import type { ServerEndpoint } from '../../session/endpoint.js';
 import type { Admission, FeatureEndpoint, LeavingHooks, SessionHooks } from '../../session/hooks.js';
+import { type ServedSession, sessionClass } from '../../session/served-session.js';
 import type { Refusal } from '../../transport/http/site.js';
 import type { HttpHandler, Page, PagePort } from '../../transport/http/status.js';
 import type { UpgradeTarget } from '../../transport/http/upgrade.js';
@@ -34,6 +35,7 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
   readonly core: CoreOptions;
   readonly endpoint: FeatureEndpoint;
   readonly offer: Offer;
+  readonly Session: typeof ServedSession;
   readonly figures: readonly Figure[];
   readonly labels: Labels;
   readonly drains: readonly DrainHooks[];
@@ -83,6 +85,9 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
     this.core = this.#merged('core');
     this.endpoint = this.#merged('endpoint');
     this.offer = this.#merged('offer');
+    this.Session = sessionClass(
+      this.#all.filter(({ verbs, events }) => verbs !== undefined || events !== undefined),
+    );
     this.labels = this.#merged('labels');
     this.figures = this.#having('figures').flatMap(({ figures }) => figures);
     const extensions = this.#having('extensions').flatMap((feature) => feature.extensions);

@@ -223,7 +223,9 @@ export class ScaleNode implements Reader {
     const endpoint = session as never as ServerEndpoint;
     this.sessions.push(session);
     this.#byId.set(session.id, session);
-    if (this.directory.claim(endpoint, STATED) !== undefined) throw new Error('an agent was refused');
+    const admitted = this.directory.admit(endpoint, STATED);
+    if (admitted === undefined || 'code' in admitted) throw new Error('an agent was refused');
+    admitted.accepted(endpoint);
     this.directory.join(endpoint);
     this.groups.add(group, endpoint, undefined);
     return session;
