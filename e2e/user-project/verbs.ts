@@ -30,7 +30,7 @@ export const module: SessionModule = {
     },
     events: ['typing'],
     wrap: (next) => (message, context) => {
-      if (context.metadata.emit !== 'typing') return next(message, context);
+      if (context.metadata['emit'] !== 'typing') return next(message, context);
       port.notify('typing', message.json<{ who: string }>());
       return '';
     },
@@ -49,7 +49,7 @@ export const feature: Feature = {
       },
       events: ['typing'],
       wrap: (next) => (message, context) => {
-        if (context.metadata.emit !== 'typing') return next(message, context);
+        if (context.metadata['emit'] !== 'typing') return next(message, context);
         host.find(context.session.id)?.notify('typing', message.json<{ who: string }>());
         return '';
       },

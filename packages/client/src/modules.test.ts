@@ -28,7 +28,8 @@ it('loads a module once for all options that ask for it, the outermost first', (
   expect(modulesOf({ agentId: 'a', agent: { id: 'a' }, subprotocol: 'm2m.v1.json' })).toHaveLength(1);
   const store = { getItem: () => null, setItem: () => {}, removeItem: () => {} };
   const [shared] = modulesOf({ shared: true });
-  expect(modulesOf({ shared: true, modules: [] })[1]).toBe(shared);
+  expect(modulesOf({ batch: {}, shared: true, modules: [] })[1]).toBe(shared);
+  expect(modulesOf({ batch: {}, shared: true, modules: [] })).toHaveLength(2);
   const [stored] = modulesOf({ store });
   expect(modulesOf({ batch: {}, store, shared: true }).slice(0, 2)).toEqual([shared, stored]);
   expect(modulesOf({ batch: {}, store, shared: true })).toHaveLength(3);

@@ -11,7 +11,7 @@ const answers = loadable('answers', () => import('./session/answers.js'));
  * option, a module has no code in a page, no state, and nothing to run.
  */
 const MODULES: { readonly [Option in keyof ClientOptions]: Loadable<ModuleCode> } = {
-  modules: loadable('modules', () => import('./session/added-modules.js')),
+  modules: answers,
   shared: loadable('shared sessions', () => import('./tabs/connect.js')),
   store: loadable('reloads', () => import('./reconnect/rebuild.js')),
   agent: hello,

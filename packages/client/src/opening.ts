@@ -95,7 +95,7 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
         limits,
         maxAssembledSize: options.limits?.maxTransferSize,
         role: 'client',
-        onRequest: modules.wrap(plan.onRequest ?? options.onRequest),
+        onRequest: plan.onRequest ?? options.onRequest,
         batch: plan.batch,
         security,
         transfers,

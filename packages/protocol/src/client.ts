@@ -46,7 +46,6 @@ export type { StreamQueue } from './endpoint/requests/stream-queue.js';
 export { EndOfSession } from './endpoint/session-end.js';
 export { UserSession } from './endpoint/user-session.js';
 export type { UserOutbound, UserSessionHost } from './endpoint/user-session-host.js';
-export { extendSession } from './endpoint/verbs.js';
 export type { ChannelModule } from './session/channel-module.js';
 export { createClientSession } from './session/create-client.js';
 export type { Ticket } from './session/resume-ticket.js';

@@ -35,7 +35,7 @@ export { type Mailbox, type Received, SessionMailbox } from './endpoint/messages
 export type { Outbound } from './endpoint/outbound.js';
 export { hostOf, UserSession } from './endpoint/user-session.js';
 export type { UserSessionHost } from './endpoint/user-session-host.js';
-export { extendSession } from './endpoint/verbs.js';
+export { extendSession } from './endpoint/additions.js';
 export type { ContentScanner, Scannable, ScannerHost } from './endpoint/ports.js';
 export type { BodyEvent } from './endpoint/messages/intake.js';
 export type { EventRoute, Wire } from './endpoint/ports.js';

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { originOf, textOf } from '../tabs/testing/origin.js';
-import { createModule } from './added-modules.js';
+import { createModule } from './answers.js';
 import type { Setup } from './module.js';
 import { type ClientSession, ClientUserSession, clientHostOf } from './session.js';
 import type { SessionModule } from './session-module.js';
@@ -33,9 +33,9 @@ async function tabWith(origin: ReturnType<typeof originOf>, module: SessionModul
     createSession: (host) => new ClientUserSession(host),
     hostOf: clientHostOf,
   };
-  const setup = { options: { modules: [module], shared: true }, tools } as unknown as Setup;
+  const setup = { options: { modules: [module], shared: true }, limits: {}, tools } as unknown as Setup;
   const next = async () => (await origin.open()).session;
-  return (await createModule(setup).open?.(next)) as Watching;
+  return (await (await createModule(setup)).open?.(next)) as Watching;
 }
 
 it('have their methods and events in each tab, over the session that they share', async () => {

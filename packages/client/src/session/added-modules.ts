@@ -1,23 +1,41 @@
 import type { RequestHandler, SessionPort } from '@parlance/protocol';
-import { extendSession, ProtocolError, parts } from '@parlance/protocol/client';
+import { ProtocolError, type parts } from '@parlance/protocol/client';
 import type { ClientModule, Setup } from './module.js';
 import type { ClientSession, ClientSessionHost } from './session.js';
 import type { SessionModule, SessionModuleHooks } from './session-module.js';
 
-/** The option `modules`. @throws {ProtocolError} `invalid_option`, and what a module throws that cannot be installed. */
-export function createModule({ options, tools }: Setup): ClientModule {
+interface Adding {
+  readonly tools: Setup['tools'];
+  readonly answers: ReturnType<typeof parts.answers.get>;
+  /** Tabs share the session. */
+  readonly isShared: boolean;
+}
+
+/** What the modules of an application do together. */
+interface AddedModules extends Required<Pick<ClientModule, 'open'>> {
+  wrap(handler: RequestHandler | undefined): RequestHandler | undefined;
+}
+
+/** @throws {ProtocolError} `invalid_option`, and what a module throws that cannot be installed. */
+export function addModules(
+  given: readonly SessionModule[],
+  { tools, answers: { extendSession, unanswered }, isShared }: Adding,
+): AddedModules {
   let host: ClientSessionHost | undefined;
   const established = (): ClientSessionHost => {
     if (host !== undefined) return host;
     throw new ProtocolError('session_closed', 'the session has not been established yet');
   };
-  const port: SessionPort<ClientSession> = {
+  const port: SessionPort<ClientSession> & Pick<ClientSessionHost, 'listeners'> = {
     get session() {
       return established().session;
     },
+    get listeners() {
+      return established().listeners;
+    },
     notify: (name, event) => established().notify(name, event),
   };
-  const installed = installedOf(options.modules, port);
+  const installed = installedOf(given, port);
   const extend = (session: ClientSession) =>
     extendSession(
       session,
@@ -34,7 +52,7 @@ export function createModule({ options, tools }: Setup): ClientModule {
   };
   const wrapping = installed.filter(({ hooks }) => hooks.wrap !== undefined);
   const [first] = wrapping;
-  if (first !== undefined && options.shared !== undefined && options.shared !== false) {
+  if (first !== undefined && isShared) {
     const message = `modules: ${first.name} answers requests, which a shared session does not`;
     throw new ProtocolError('invalid_option', message);
   }
@@ -46,13 +64,14 @@ export function createModule({ options, tools }: Setup): ClientModule {
     },
     wrap(handler) {
       if (first === undefined) return handler;
-      const refuse: RequestHandler = (...given) =>
-        (parts.answers.get().unanswered as RequestHandler)(...given);
-      const all = wrapping.reduceRight((next, { name, hooks }) => {
-        const wrapped = hooks.wrap?.(next);
-        if (typeof wrapped === 'function') return wrapped;
-        throw new ProtocolError('invalid_option', `modules: wrap of ${name} must return a function`);
-      }, handler ?? refuse);
+      const all = wrapping.reduceRight(
+        (next, { name, hooks }) => {
+          const wrapped = hooks.wrap?.(next);
+          if (typeof wrapped === 'function') return wrapped;
+          throw new ProtocolError('invalid_option', `modules: wrap of ${name} must return a function`);
+        },
+        handler ?? (unanswered as RequestHandler),
+      );
       return (message, context) => {
         begin(context.session as ClientSession);
         return all(message, context);
@@ -68,7 +87,7 @@ interface Installed {
 
 /** @param given by the application, which may be anything. */
 function installedOf(
-  given: readonly SessionModule[] = [],
+  given: readonly SessionModule[],
   port: SessionPort<ClientSession>,
 ): readonly Installed[] {
   const names = new Set<string>();

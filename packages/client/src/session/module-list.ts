@@ -1,8 +1,8 @@
-import type { RequestHandler, SessionReset } from '@parlance/protocol';
+import type { SessionReset } from '@parlance/protocol';
 import type { ClientModule, Plan } from './module.js';
 
 /** The hooks of a module. */
-type Hook = Exclude<keyof ClientModule, 'open' | 'wrap' | 'plan' | 'lossOf' | 'isRebuilt' | 'isAway'>;
+type Hook = Exclude<keyof ClientModule, 'open' | 'plan' | 'lossOf' | 'isRebuilt' | 'isAway'>;
 type Call<Name extends Hook> = NonNullable<ClientModule[Name]>;
 
 /** The modules of one client. */
@@ -33,14 +33,6 @@ export class ModuleList {
 
   has(state: 'isRebuilt' | 'isAway'): boolean {
     return this.#modules.some((module) => module[state]);
-  }
-
-  /** The first module is the outermost. */
-  wrap(handler: RequestHandler | undefined): RequestHandler | undefined {
-    return this.#modules.reduceRight(
-      (next, module) => (module.wrap === undefined ? next : module.wrap(next)),
-      handler,
-    );
   }
 
   lossOf(reset: SessionReset): SessionReset {

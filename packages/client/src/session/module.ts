@@ -1,11 +1,4 @@
-import type {
-  AvpOptions,
-  Limits,
-  Logger,
-  RequestHandler,
-  SessionCore,
-  SessionReset,
-} from '@parlance/protocol';
+import type { AvpOptions, Limits, Logger, SessionCore, SessionReset } from '@parlance/protocol';
 import type {
   Clock,
   Crashable,
@@ -25,7 +18,7 @@ import type { ClientSession, ClientSessionHost } from './session.js';
 /**
  * Something that a client does only if an option asks for it, such as surviving a reload of its page. Its code is loaded with
  * the call of `connect` that asks, and it is told what happens from then on. Every hook is optional, and only
- * `open`, `wrap` and `detach` may throw; modules are called in the order of `MODULES`.
+ * `open` and `detach` may throw; modules are called in the order of `MODULES`.
  */
 export interface ClientModule {
   /**
@@ -34,8 +27,6 @@ export interface ClientModule {
    * @throws {ProtocolError} what `connect` throws.
    */
   open?(next: (module?: ClientModule) => Promise<ClientSession>): Promise<ClientSession>;
-  /** A handler around that of the application, if there is one. Called before HELLO. */
-  wrap?(next: RequestHandler | undefined): RequestHandler | undefined;
   /** The changes that the module makes to the plan of the sessions. Read before the first HELLO. */
   readonly plan?: Plan;
   /** The session of a former page continues. @default false */

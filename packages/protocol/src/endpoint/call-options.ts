@@ -1,6 +1,7 @@
 import { isApplicationCode, ProtocolError } from '../base/errors.js';
 import { assertOptions, type OptionKinds } from '../base/options.js';
 import { MAX_MESSAGE_LENGTH } from '../control/maps.js';
+import { isAgentAddress, isAgentId } from '../link/addressing.js';
 import type { CloseOptions, OwnEvents, RequestOptions, SendOptions } from './session.js';
 
 /** Checks the options and event names that an application passes to a session. */
@@ -39,6 +40,26 @@ export function assertCloseOptions(options: CloseOptions): void {
   );
 }
 
+/**
+ * The address of the option `to`.
+ *
+ * @throws {ProtocolError} `unsupported` at a server, `invalid_argument` for an invalid agent ID.
+ */
+export function recipientOf(
+  { reachesAgents }: { readonly reachesAgents: boolean },
+  to: string | undefined,
+): string | undefined {
+  if (to === undefined) return undefined;
+  if (!reachesAgents) {
+    throw new ProtocolError('unsupported', 'to: a session of a server sends to its own client only');
+  }
+  if (isAgentId(to) || isAgentAddress(to)) return to;
+  throw new ProtocolError(
+    'invalid_argument',
+    'to: expected an agent ID (1 to 128 letters, digits, - and _) or an address from agents()',
+  );
+}
+
 /** The default of all options; it need not be checked. */
 export const NONE = Object.freeze({});
 
@@ -53,10 +74,10 @@ export const EVENTS = {
 } as const satisfies Record<keyof OwnEvents, true>;
 
 /** @throws {ProtocolError} `invalid_argument` for an unknown event. */
-export function assertEventName(name: string, known: Readonly<Record<string, true>>): void {
-  if (Object.hasOwn(known, name)) return;
+export function assertEventName(name: string): void {
+  if (Object.hasOwn(EVENTS, name)) return;
   throw new ProtocolError(
     'invalid_argument',
-    `a session has no event "${String(name).slice(0, 64)}"; known events: ${Object.keys(known).join(', ')}`,
+    `a session has no event "${String(name).slice(0, 64)}"; known events: ${Object.keys(EVENTS).join(', ')}`,
   );
 }

@@ -232,11 +232,6 @@ export class Outbound {
     return send(this, this.#host);
   }
 
-  /** @throws {ProtocolError} `session_closed` if the session is over. */
-  assertOpen(): void {
-    if (this.#hasEnded) throw sessionClosed(this.#host.core);
-  }
-
   /** Resumes senders that waited for room, and requests that waited for a stream, if there is some now. */
   wake(): void {
     this.#backpressure.wake(this.#host.core);

@@ -1,6 +1,4 @@
-import { ProtocolError } from '../base/errors.js';
 import type { Negotiated } from '../control/agreement.js';
-import { isAgentAddress, isAgentId } from '../link/addressing.js';
 import type { SessionState } from '../session/types.js';
 import type { Listeners } from './listeners.js';
 import type { Message } from './messages/message.js';
@@ -32,23 +30,3 @@ export interface UserSessionHost extends SessionPort {
 
 /** What the session that an application holds sends with. */
 export type UserOutbound = Pick<Outbound, 'send' | 'request' | 'stream' | 'perform'>;
-
-/**
- * The address of the option `to`.
- *
- * @throws {ProtocolError} `unsupported` at a server, `invalid_argument` for an invalid agent ID.
- */
-export function recipientOf(
-  { reachesAgents }: Pick<UserSessionHost, 'reachesAgents'>,
-  to: string | undefined,
-): string | undefined {
-  if (to === undefined) return undefined;
-  if (!reachesAgents) {
-    throw new ProtocolError('unsupported', 'to: a session of a server sends to its own client only');
-  }
-  if (isAgentId(to) || isAgentAddress(to)) return to;
-  throw new ProtocolError(
-    'invalid_argument',
-    'to: expected an agent ID (1 to 128 letters, digits, - and _) or an address from agents()',
-  );
-}

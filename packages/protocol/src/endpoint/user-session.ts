@@ -11,6 +11,7 @@ import {
   assertRequestOptions,
   assertSendOptions,
   NONE,
+  recipientOf,
 } from './call-options.js';
 import { AsyncClosing } from './disposal.js';
 import type { Message } from './messages/message.js';
@@ -28,8 +29,8 @@ import type {
 import type { SessionEnd } from './session-end.js';
 import type { SessionStats } from './stats.js';
 import { tensorVerbs } from './tensors/verb.js';
-import { recipientOf, type UserSessionHost } from './user-session-host.js';
-import { eventsOf, extendSession } from './verbs.js';
+import type { UserSessionHost } from './user-session-host.js';
+import { addVerbs } from './verbs.js';
 
 let hostIn: (session: UserSession) => UserSessionHost;
 
@@ -106,7 +107,7 @@ export class UserSession extends AsyncClosing {
     name: Name,
     listener: (event: SessionEvents[Name]) => void,
   ): () => void {
-    assertEventName(name, eventsOf(this));
+    assertEventName(name);
     return this.#host.listeners.add(name, listener);
   }
 
@@ -140,5 +141,5 @@ export function hostOf(session: UserSession): UserSessionHost {
   return hostIn(session);
 }
 
-extendSession(UserSession.prototype, hostOf, [tensorVerbs, agentVerbs, replyVerbs]);
+addVerbs(UserSession.prototype, hostOf, { ...tensorVerbs, ...agentVerbs, ...replyVerbs });
 workAsTheyAre(UserSession);

@@ -1,6 +1,6 @@
 import { parts } from '#parts';
-import { DIRECTORY } from '../../base/constants.js';
 import { called } from '../../base/callbacks.js';
+import { DIRECTORY } from '../../base/constants.js';
 import { NONE } from '../call-options.js';
 import type { Session } from '../session.js';
 import type { UserSessionHost } from '../user-session-host.js';
@@ -9,12 +9,9 @@ import type { Verbs } from '../verbs.js';
 /** `session.agents`. */
 
 export const agentVerbs = {
-  name: 'agents',
-  verbs: {
-    agents: (host) =>
-      called(async () => {
-        const { askForAgents } = await parts.agents.load();
-        return await askForAgents((query) => host.outbound.stream(query, NONE, DIRECTORY));
-      }),
-  } satisfies Verbs<Session, UserSessionHost>,
-};
+  agents: (host) =>
+    called(async () => {
+      const { askForAgents } = await parts.agents.load();
+      return await askForAgents((query) => host.outbound.stream(query, NONE, DIRECTORY));
+    }),
+} satisfies Verbs<Session, UserSessionHost>;

@@ -1,5 +1,6 @@
-/** Answers to requests of the peer; a page loads them with the first one. */
+/** Answers to requests of the peer, and what modules add; a page loads them with the first one. */
 
+export { extendSession } from '../additions.js';
 export { createResponder } from './answering.js';
 export { resolveBatchOptions } from './batch-options.js';
 export { unanswered } from './responder.js';

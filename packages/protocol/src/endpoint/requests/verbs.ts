@@ -1,7 +1,7 @@
 import { parts } from '#parts';
+import { called } from '../../base/callbacks.js';
 import { REPLIES } from '../../base/constants.js';
 import { ProtocolError } from '../../base/errors.js';
-import { called } from '../../base/callbacks.js';
 import { assertOptions, type OptionKinds } from '../../base/options.js';
 import { NONE } from '../call-options.js';
 import type { Session } from '../session.js';
@@ -12,25 +12,22 @@ import { canFollow, Following, type FollowOptions, replyTarget } from './follow.
 /** `session.follow` and `session.replies`. */
 
 export const replyVerbs = {
-  name: 'replies',
-  verbs: {
-    follow(host, reply, options = NONE) {
-      assertFollowOptions(reply, options);
-      const { after = 0, signal } = options;
-      signal?.throwIfAborted();
-      const target = replyTarget(reply);
-      const metadata = { follow: after === 0 ? target : { ...target, after } };
-      const stop = () =>
-        called(async () => void (await keeperOf(host).request('', { metadata: { stop: target } }, REPLIES)));
-      return new Following(keeperOf(host).stream('', { metadata, signal }, REPLIES), after, stop);
-    },
-    replies: (host) =>
-      called(async () => {
-        const { readReplies } = await parts.requests.load();
-        return await readReplies(keeperOf(host).stream('', { metadata: { list: {} } }, REPLIES));
-      }),
-  } satisfies Verbs<Session, UserSessionHost>,
-};
+  follow(host, reply, options = NONE) {
+    assertFollowOptions(reply, options);
+    const { after = 0, signal } = options;
+    signal?.throwIfAborted();
+    const target = replyTarget(reply);
+    const metadata = { follow: after === 0 ? target : { ...target, after } };
+    const stop = () =>
+      called(async () => void (await keeperOf(host).request('', { metadata: { stop: target } }, REPLIES)));
+    return new Following(keeperOf(host).stream('', { metadata, signal }, REPLIES), after, stop);
+  },
+  replies: (host) =>
+    called(async () => {
+      const { readReplies } = await parts.requests.load();
+      return await readReplies(keeperOf(host).stream('', { metadata: { list: {} } }, REPLIES));
+    }),
+} satisfies Verbs<Session, UserSessionHost>;
 
 /** @throws {ProtocolError} `unsupported`, `session_closed`. */
 function keeperOf({ outbound, negotiated, reachesAgents }: UserSessionHost): UserOutbound {
