@@ -171,6 +171,8 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
       if ('code' in answer) return answer;
       admissions.push(answer);
     }
+    // What goes on record first is what the others have noted of the session.
+    admissions.sort((a, b) => Number(a.isDurable ?? false) - Number(b.isDurable ?? false));
     return {
       isDurable: admissions.some(({ isDurable }) => isDurable),
       accepted: (session) => each(session, admissions, (admission) => admission.accepted?.(session)),
