@@ -76,8 +76,8 @@ export function applicationCallbacks(): readonly string[] {
     const owner = ownerOf(type, name);
     // Each option that takes a logger is another place that calls one.
     if (owner === 'Logger') return void found.add(name);
-    // It gets the inside of a server; the tests of parts say what its hooks may do.
-    if (owner === 'Feature') return;
+    // They get the inside of a server or of a client; tests of their own say what their hooks may do.
+    if (owner === 'Feature' || owner === 'SessionModule') return;
     if (given.has(type)) return;
     given.add(type);
     for (const element of elementsOf(type)) visitGiven(element, `${name}[]`);
@@ -89,7 +89,7 @@ export function applicationCallbacks(): readonly string[] {
 
   /** A value that an application gets from us, so that it can call its methods. */
   function visitReturned(type: ts.Type, name: string): void {
-    if (ownerOf(type, name) === 'Feature') return;
+    if (['Feature', 'SessionModule'].includes(ownerOf(type, name))) return;
     if (type.isUnionOrIntersection()) return type.types.forEach((each) => void visitReturned(each, name));
     const constraint = constraintOf(type);
     if (constraint !== undefined) return visitReturned(constraint, name);

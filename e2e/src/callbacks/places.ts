@@ -438,6 +438,16 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
       use,
       (session) => session.close(),
     ),
+  'ClientSession.on(listener)': (callback, use) =>
+    atClient(
+      () => ({}),
+      callback,
+      use,
+      (session) => {
+        for (const name of ['state', 'error'] as const) session.on(name, callback);
+        return session.close();
+      },
+    ),
   'OpenAIGatewayOptions.apiKey': gatewayWith((apiKey) => ({ apiKey })),
   'OpenAIGatewayOptions.models': gatewayWith((models) => ({ models })),
   'OpenAIGatewayOptions.keep': gatewayWith((keep) => ({ keep })),
@@ -609,6 +619,7 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
   'NodeRedisClient.sendCommand': ENGINE,
   'NodeRedisClient.duplicate': ENGINE,
   'memoryCluster(now)': 'a clock for tests',
+  'Session.on(listener)': 'as ServerSession.on and ClientSession.on',
   'tap(WebSocket)': 'as ClientOptions.WebSocket',
   'watchSockets(WebSocket)': 'as ClientOptions.WebSocket',
   'useMessages(onMessage)':
