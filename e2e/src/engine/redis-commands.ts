@@ -17,7 +17,7 @@ export type Step =
   | 'a session ends';
 
 export const ASKED: Readonly<Record<Step, Asked>> = {
-  'a session begins': { commands: 2, bytes: 670 },
+  'a session begins': { commands: 2, bytes: 740 },
   'a message to the client, of 100 bytes': { commands: 1, bytes: 340 },
   'a message of the client is handled, with a state of 200 bytes and an answer of 100': {
     commands: 1,
