@@ -88,7 +88,7 @@ const together = endToEnd.filter((file) => !NEEDS_OWN_PROCESS.test(file + readFi
 
 /** Projects of other groups run one after the other, so CI runs those that wait in a process beside. */
 const computing = { maxWorkers: 2, sequence: { groupOrder: 2 } };
-const waiting = { maxWorkers: 7, sequence: { groupOrder: 3 } };
+const waiting = { maxWorkers: 5, sequence: { groupOrder: 3 } };
 
 /** Files that take a minute or more, in the order in which they begin: the last one must not be left alone. */
 const LONGEST = [
