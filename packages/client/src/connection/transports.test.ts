@@ -87,7 +87,7 @@ describe('two transports', () => {
     await clock.pass(3_999);
     expect(http.connections).toHaveLength(0);
     await clock.pass(1);
-    expect(last(webSocket).closedWith).toBe(CloseCode.NORMAL);
+    expect(last(webSocket).closedWith).toBe(CloseCode.TIMEOUT);
     last(webSocket).receive(FRAME);
     last(webSocket).lose();
     expect(seen).toEqual([]);

@@ -175,7 +175,8 @@ class EitherWire implements Wire {
         ? () => {}
         : this.#clock.after(HEAD_START_MS, () => {
             fallBack(undefined);
-            wire.close(CloseCode.NORMAL, '');
+            // The server may have read HELLO: another code would end the session.
+            wire.close(CloseCode.TIMEOUT, '');
           });
     return wire;
   }
