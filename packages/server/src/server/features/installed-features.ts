@@ -167,9 +167,8 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
     const admissions: Admission[] = [];
     for (const feature of this.#having('admit')) {
       const answer = feature.admit(hello, identity, origin);
-      if (answer === undefined) continue;
-      if ('code' in answer) return answer;
-      admissions.push(answer);
+      if (answer !== undefined && 'code' in answer) return answer;
+      if (answer !== undefined) admissions.push(answer);
     }
     // What goes on record first is what the others have noted of the session.
     admissions.sort((a, b) => Number(a.isDurable ?? false) - Number(b.isDurable ?? false));
