@@ -132,7 +132,7 @@ describe('the request that opens a stream', () => {
     }
     const most = 4_096 + 8;
     expect((await post(port, '/session/stream', new Uint8Array(most + 1))).status).toBe(413);
-    // Not by its length: it is no record.
+    // Its length is allowed, so it is read, and refused because it is not a record.
     expect((await post(port, '/session/stream', new Uint8Array(most).fill(0xff))).status).toBe(200);
   });
 
@@ -226,6 +226,22 @@ describe('pages', () => {
 });
 
 describe('a request with frames', () => {
+  it('has its key in the first 1,024 bytes, so that a stranger has the server keep no more', async () => {
+    const { port } = await serve();
+    // The beginning of a record of 1 MiB.
+    const body = Buffer.alloc(1_025, 1);
+    body.set([0x80, 0x80, 0x40]);
+    expect((await post(port, '/session/frames', body.subarray(0, 1_024))).status).toBe(400);
+    const path = '/session/frames';
+    const request = httpRequest({ port, path, method: 'POST', headers: OCTETS, agent: false });
+    request.on('error', () => {}).write(body);
+    // It is answered while the rest of its body is awaited.
+    const [response] = (await once(request, 'response')) as [IncomingMessage];
+    expect(response.statusCode).toBe(404);
+    request.destroy();
+    expect((await post(port, path, encodeClose(1_000, ''))).status).toBe(404);
+  });
+
   it('is taken once, and in order', async () => {
     const { port } = await serve();
     const { key, types, request } = await open(port);

@@ -74,10 +74,8 @@ class HttpStreams implements OwnHooks {
     }
     const refusal = arrival.refusal ?? refusalOf(request);
     const { origin } = request.headers;
-    const key = Buffer.concat([
-      randomBytes(SECRET_SIZE),
-      Buffer.from(this.#host.use(NODE)?.incarnation ?? ''),
-    ]);
+    const node = this.#host.use(NODE)?.incarnation ?? '';
+    const key = Buffer.concat([randomBytes(SECRET_SIZE), Buffer.from(node)]);
     const stream = new HttpStream({
       response,
       headers: { ...HEADERS, ...(refusal === undefined && readableBy(origin)) },
@@ -113,8 +111,7 @@ class HttpStreams implements OwnHooks {
   /** The stream whose next request has this number and key as its first record, or the status of the answer. */
   #find(first: Uint8Array, request: IncomingMessage, response: ServerResponse): HttpStream | number {
     const bytes = Buffer.from(first);
-    const stream =
-      bytes.length > NUMBER_SIZE ? this.#streams.get(bytes.toString('hex', NUMBER_SIZE)) : undefined;
+    const stream = this.#streams.get(bytes.toString('hex', NUMBER_SIZE));
     if (stream === undefined) {
       // A client that tries keys has the rate of one that opens connections.
       const arrival = this.#host.enter(request);
@@ -170,7 +167,7 @@ function isTakable(request: IncomingMessage, response: ServerResponse, maxSize: 
   return status === 0;
 }
 
-/** Any page can have a browser send its cookies. Browsers name the page, so a request with cookies that names none is of no browser. */
+/** Any page can have a browser send its cookies. Browsers name the page, so one with cookies and without an origin is not of a browser. */
 function refusalOf({ headers }: IncomingMessage): Refusal | undefined {
   if (headers.cookie === undefined || headers.origin !== undefined) return undefined;
   const message = 'a request with cookies has to name its origin';

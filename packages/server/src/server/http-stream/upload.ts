@@ -5,6 +5,8 @@ import type { Flow, HttpStream } from './http-stream.js';
 
 /** The answer to a request up: all of it was taken, or was taken before. */
 export const TAKEN = 204;
+/** Bytes of a body in which its key has to come: until then, its memory is charged to no session. */
+const MAX_FIRST = 1_024;
 
 export interface UploadOptions {
   readonly request: IncomingMessage;
@@ -44,7 +46,7 @@ export class Upload implements Flow {
     this.#reader = new RecordReader(maxRecord, {
       onRecord: (frame) => this.#handleRecord(frame),
       onClose: (code, reason) => {
-        this.#answer(TAKEN);
+        this.#answer(this.#stream === undefined ? 404 : TAKEN);
         this.#stream?.over(code, reason);
       },
     });
@@ -91,6 +93,7 @@ export class Upload implements Flow {
       this.#fail(isLong ? 413 : 400, isLong ? CloseCode.TOO_LARGE : CloseCode.BAD_FRAME);
       if (!isProtocolError(error)) throw error;
     }
+    if (this.#stream === undefined && this.#size > MAX_FIRST) this.#answer(404);
     this.#stream?.handleData(chunk.length);
   }
 
