@@ -40,7 +40,7 @@ const FIGURES: readonly Figure[] = [
     baselines: ['ws'],
   },
   {
-    name: 'first token through the gateway, p50',
+    name: 'first token through the gateway, warm, p50',
     row: 'first token, warm, p50',
     unit: 'ms',
     baselines: ['direct'],
