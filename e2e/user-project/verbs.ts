@@ -1,7 +1,7 @@
 import { connect, type Session, type SessionModule } from '@parlance/client';
 import { createServer, type Feature, type ServerSession } from '@parlance/server';
 
-/** Methods and events that somebody else adds to sessions. */
+/** Methods and events that another package adds to sessions. */
 
 declare module '@parlance/client' {
   interface Session {
@@ -71,7 +71,7 @@ export async function main(): Promise<void> {
   console.log(shouted, visits);
   // @ts-expect-error: only a client has it.
   far?.shout('hello');
-  // @ts-expect-error: nobody has declared it.
+  // @ts-expect-error: no file declares it.
   session.on('sleeping', () => {});
   // @ts-expect-error: the data is of another kind.
   await session.emit('typing', 1);

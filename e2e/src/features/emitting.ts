@@ -1,7 +1,7 @@
 import type { RequestHandler, Session, SessionModule, SessionPort } from '@parlance/client';
 import type { Feature } from '@parlance/server';
 
-/** `session.emit(name, data)` at both ends, as somebody else would write it: with names of the packages alone. */
+/** `session.emit(name, data)` at both ends, as another package would write it: it imports public names only. */
 
 export interface Emitted {
   typing: { readonly who: string };

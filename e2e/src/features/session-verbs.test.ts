@@ -25,7 +25,7 @@ async function emitting() {
   return { near, far, errors, url };
 }
 
-describe('a method and an event of somebody else', () => {
+describe('a method and an event of another package', () => {
   it('is there at both ends, with an acknowledgement', async () => {
     const { near, far } = await emitting();
     for (const [from, to] of [
@@ -70,7 +70,7 @@ describe('a method and an event of somebody else', () => {
     });
     for (const end of [near, far]) {
       await expect(end.emit('nothing' as 'typing', { who: '' })).rejects.toThrow('no event nothing');
-      // Nobody waits for it.
+      // Its caller does not wait for the result.
       void end.emit('nothing' as 'typing', { who: '' });
       await expect(end.emit('moved', (() => {}) as never)).rejects.toMatchObject({
         code: 'invalid_argument',

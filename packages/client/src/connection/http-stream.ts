@@ -7,7 +7,7 @@ import type { ClientTransport, ConnectionEvents, Frame } from './transport.js';
 const MAX_GATHERED = 64 * 1024;
 /** Bytes that may arrive before an acknowledgement is due at once: a quarter of what a server keeps for this client. */
 const MAX_UNACKNOWLEDGED = 64 * 1024;
-/** Milliseconds for which one waits for something else to send. */
+/** Milliseconds that an acknowledgement waits for a frame to go with. */
 const LAZY_MS = 1_000;
 /** Milliseconds in which the server has to read why a connection is closed. */
 const CLOSING_MS = 1_000;
@@ -15,7 +15,7 @@ const CLOSING_MS = 1_000;
 const ACK = 0x18;
 const TAKEN = 204;
 
-/** Node's `fetch` opens another connection for a request that comes in the turn of the event loop in which the last one is answered. */
+/** Node's `fetch` opens another connection for a request that comes in the tick of the event loop in which the last one is answered. */
 const { setImmediate: soon = queueMicrotask } = globalThis as { setImmediate?: (run: () => void) => void };
 
 export interface HttpOptions {

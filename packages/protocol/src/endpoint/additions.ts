@@ -26,7 +26,7 @@ interface Port {
  *
  * @param portOf a session, as the methods get it.
  * @throws {ProtocolError} `invalid_option`, without changes: for a name that sessions have already, or that two features add; for a method that is
- * no function, and a list of events that is none.
+ * not a function, and for events that are not a list.
  */
 export function extendSession(
   target: Pick<Session, 'on'>,
@@ -45,7 +45,7 @@ export function extendSession(
   const events: string[] = [];
   for (const { name: owner, verbs, events: named = [] } of added) {
     for (const [name, verb] of Object.entries(verbs ?? {})) {
-      // A session with `then` would be a promise for whoever awaits it.
+      // `await` would take a session with a method `then` for a promise.
       claim(owner, 'method', name, name in target || name === 'then');
       if (typeof verb !== 'function') throw invalid(`${owner}: the method ${name} is not a function`);
       methods[name] = guarded(verb as Verb);

@@ -63,7 +63,7 @@ declare module '../session.js' {
      *
      * @param reply the ID of a reply, or the name that this principal gave it.
      * @throws {ProtocolError} `unsupported` if the server keeps no replies; `invalid_argument`. From the iteration:
-     * `unknown_reply` if there is no such reply or this principal may not follow it; the error that the reply ended with.
+     * `unknown_reply` if the reply does not exist or this principal may not follow it; otherwise the error that ended the reply.
      */
     follow<Json = unknown>(reply: string, options?: FollowOptions): FollowedReply<Json>;
     /**
