@@ -33,20 +33,31 @@ export async function* measureIdle(
   const figure = (contestant: Contestant, name: keyof Idle) =>
     median((found.get(contestant) ?? []).map((idle) => idle[name]));
 
-  const ws = contestants.find(({ name }) => name === 'ws');
+  const find = (wanted: string) => contestants.find(({ name }) => name === wanted);
+  const ws = find('ws');
+  const socketIo = find('socket.io');
   if (ws === undefined) return;
   for (const contestant of contestants) {
     const { name } = contestant;
     const isSession = name === 'session';
-    const row = (what: string, unit: string, better: Row['better'], key: keyof Idle, target?: TargetOf) => {
+    const row = (
+      what: string,
+      unit: string,
+      better: Row['better'],
+      key: keyof Idle,
+      target?: TargetOf,
+      beside = ws,
+    ) => {
       const value = figure(contestant, key);
-      const base = figure(ws, key);
-      const held = { name: ws.name, value: base };
+      const base = figure(beside, key);
+      const held = { name: beside.name, value: base };
       return compare(`${what} ${name}, ${placement}`, unit, better, value, held, (ratio) =>
         isSession ? target?.(ratio, value - base) : undefined,
       );
     };
     yield row('handshake', '1/s', 'higher', 'handshakes', atLeast(0.6));
+    if (isSession && socketIo !== undefined)
+      yield row('handshake', '1/s', 'higher', 'handshakes', atLeast(1), socketIo);
     yield row('handshake', 'us', 'lower', 'cpu');
     yield row('idle heap', 'KB', 'lower', 'heap', (_ratio, difference) => ({
       text: `<= +${HEAP_MARGIN} KB`,
