@@ -1,14 +1,24 @@
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import {
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { publication, withAbsoluteLinks, withFacts } from './publication.js';
 
-/** The packages as they would be published. */
+/** The packages as they would be published: with the changelog, the addresses that are known, and links that a page elsewhere can follow. */
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const execute = promisify(execFile);
+/** Each after those that it depends on. */
 export const PACKAGES = ['protocol', 'server', 'client', 'cli'] as const;
 
 let packed: Promise<string> | undefined;
@@ -19,22 +29,52 @@ let packed: Promise<string> | undefined;
  * @returns the folder with one tarball for each package, which is deleted when the process exits.
  */
 export function packOnce(): Promise<string> {
-  packed ??= pack();
+  packed ??= packIntoTemporary();
   return packed;
 }
 
-async function pack(): Promise<string> {
+async function packIntoTemporary(): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'parlance-tarballs-'));
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
-  for (const name of PACKAGES) {
-    await execute('npx', ['--no-install', 'pnpm', 'pack', '--pack-destination', folder], {
-      cwd: join(root, 'packages', name),
-    });
-  }
+  await packInto(folder);
   return folder;
 }
 
-/** Paths of the tarballs in a folder that {@link packOnce} has filled, in the order of {@link PACKAGES}. */
+/** Packs every package, after a build, into a folder that exists. */
+export async function packInto(folder: string): Promise<void> {
+  const staging = mkdtempSync(join(tmpdir(), 'parlance-staging-'));
+  try {
+    for (const name of PACKAGES) await packOne(name, staging, folder);
+  } finally {
+    rmSync(staging, { recursive: true, force: true });
+  }
+}
+
+async function packOne(name: string, staging: string, destination: string): Promise<void> {
+  const own = `packages/${name}`;
+  const folder = join(staging, name);
+  mkdirSync(folder);
+  // pnpm writes the versions in place of `workspace:`.
+  await execute('npx', ['--no-install', 'pnpm', 'pack', '--pack-destination', folder], {
+    cwd: join(root, own),
+  });
+  const [tarball = ''] = readdirSync(folder);
+  await execute('tar', ['-xzf', tarball], { cwd: folder });
+
+  const content = join(folder, 'package');
+  const edit = (file: string, change: (text: string) => string) =>
+    writeFileSync(join(content, file), change(readFileSync(join(content, file), 'utf8')));
+  edit(
+    'package.json',
+    (text) => `${JSON.stringify(withFacts(JSON.parse(text), publication, own), null, 2)}\n`,
+  );
+  edit('README.md', (text) => withAbsoluteLinks(text, publication, own));
+  copyFileSync(join(root, 'CHANGELOG.md'), join(content, 'CHANGELOG.md'));
+  edit('CHANGELOG.md', (text) => withAbsoluteLinks(text, publication, '.'));
+  await execute('npm', ['pack', '--ignore-scripts', '--pack-destination', destination], { cwd: content });
+}
+
+/** Paths of the tarballs in a folder that {@link packInto} has filled, in the order of {@link PACKAGES}. */
 export function tarballsIn(folder: string): readonly string[] {
   const files = readdirSync(folder);
   return PACKAGES.map((name) => {
