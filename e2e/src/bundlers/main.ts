@@ -18,9 +18,9 @@ const USAGE = `npm run bundlers -- [--short] [--only NAME] [--files] [FOLDER]
 Installs the packed packages beside each bundler in an empty folder, builds one
 page without configuration, and uses it in Chromium against a server: with the
 optional packages, and without. Then tries bundles on Node and on Cloudflare's
-workerd. FOLDER contains the tarballs if they are packed already.
+workerd, and the quick start under Bun and Deno. FOLDER contains the tarballs if they are packed already.
 
-  --short        Vite, also without the optional packages, and another one each day
+  --short        Vite, also without the optional packages, another one each day, neither Bun nor Deno
   --only NAME    what has this in its name
   --files        lists the files that each page fetched`;
 
@@ -38,7 +38,7 @@ const isChosen = (name: string) => values.only === undefined || name.toLowerCase
 const [first, ...others] = BUNDLERS.filter(({ isShort }) => isShort);
 const short = [first, others[turn % others.length]];
 const bundlers = BUNDLERS.filter((each) => isChosen(each.name) && (!values.short || short.includes(each)));
-const runtimes = RUNTIMES.filter(({ name }) => isChosen(name));
+const runtimes = RUNTIMES.filter(({ name, isLong }) => isChosen(name) && !(isLong && values.short));
 const tarballs = tarballsIn(positionals[0] ?? (await packOnce()));
 let passed = 0;
 let failed = 0;

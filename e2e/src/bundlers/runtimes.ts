@@ -13,6 +13,8 @@ import { createEchoServer } from './server.js';
 
 interface Check {
   readonly name: string;
+  /** It installs much, so that only the long form runs it. */
+  readonly isLong?: boolean;
   run(tarballs: readonly string[]): Promise<string[]>;
 }
 
@@ -26,6 +28,14 @@ export const RUNTIMES: readonly Check[] = [
   { name: `a client installs at most ${MAX_INSTALLED_MB} MB, and offers what it has`, run: tryBareClient },
   { name: 'the server and the client of the quick start in one file each, on Node', run: tryNodeBundle },
   { name: "a client on Cloudflare's workerd", run: tryWorker },
+  ...[
+    ['Bun', '@oven/bun-linux-x64@1.4.5', 'bin/bun'],
+    ['Deno', '@deno/linux-x64-glibc@2.9.6', 'deno', 'run', '-A'],
+  ].map(([runtime, spec = '', program = '', ...options]) => ({
+    name: `the server and the client of the quick start under ${runtime}, each with the other one on Node`,
+    isLong: true,
+    run: (tarballs: readonly string[]) => tryQuickStart(tarballs, spec, program, options),
+  })),
 ];
 
 async function tryBareClient([protocol = '', , client = '']: readonly string[]): Promise<string[]> {
@@ -35,7 +45,7 @@ async function tryBareClient([protocol = '', , client = '']: readonly string[]):
   await using server = createEchoServer();
   const { url } = await server.listen();
   writeFileSync(join(project.folder, 'client.mjs'), BARE_CLIENT);
-  const output = await runNode(project.folder, ['client.mjs', url]);
+  const output = await runOnce('node', ['client.mjs', url], project.folder);
   return [
     ...(bytes > MAX_INSTALLED_MB * 2 ** 20 ? [`it has ${bytes} bytes`] : []),
     ...lacking(output, [
@@ -64,20 +74,46 @@ const REQUIRE =
 async function tryNodeBundle(tarballs: readonly string[]): Promise<string[]> {
   const project = new Project([...tarballs, 'ws@8', ESBUILD]);
   const elsewhere = temporaryFolder();
-  for (const file of ['server.mjs', 'client.mjs']) {
-    writeFileSync(
-      join(project.folder, file),
-      quickStartBlock(file)
-        .replace('8765 }', 'Number(process.argv[2]) }')
-        .replace("'ws://127.0.0.1:8765/session'", 'process.argv[2]'),
-    );
+  for (const file of QUICK_START) {
+    writeQuickStart(project.folder, file);
     await project.run([
       ...['esbuild', file, '--bundle', '--platform=node', '--format=esm', `--banner:js=${REQUIRE}`],
       ...['--log-level=error', `--outfile=${join(elsewhere, file)}`],
     ]);
   }
-  await using server = await start('node', ['server.mjs', '0'], elsewhere, /ws:\S+/);
-  const output = await runNode(elsewhere, ['client.mjs', server.matched]);
+  return await talk(elsewhere, ['node'], ['node']);
+}
+
+/** @param spec of the package that has the runtime. @param program its path in that package. */
+async function tryQuickStart(
+  tarballs: readonly string[],
+  spec: string,
+  program: string,
+  options: readonly string[],
+): Promise<string[]> {
+  const project = new Project([...tarballs, 'ws@8', spec]);
+  for (const file of QUICK_START) writeQuickStart(project.folder, file);
+  const other = [join(project.folder, 'node_modules', spec.replace(/@[^@]*$/, ''), program), ...options];
+  return [...(await talk(project.folder, other, ['node'])), ...(await talk(project.folder, ['node'], other))];
+}
+
+const QUICK_START = ['server.mjs', 'client.mjs'] as const;
+
+function writeQuickStart(folder: string, file: (typeof QUICK_START)[number]): void {
+  const code = quickStartBlock(file)
+    .replace('8765 }', 'Number(process.argv[2]) }')
+    .replace("'ws://127.0.0.1:8765/session'", 'process.argv[2]');
+  writeFileSync(join(folder, file), code);
+}
+
+/** Runs both programs of the quick start, each with its own command. Returns what the client has not printed. */
+async function talk(
+  folder: string,
+  [serve = '', ...serveOptions]: readonly string[],
+  [ask = '', ...askOptions]: readonly string[],
+): Promise<string[]> {
+  await using server = await start(serve, [...serveOptions, 'server.mjs', '0'], folder, /ws:\S+/);
+  const output = await runOnce(ask, [...askOptions, 'client.mjs', server.matched], folder);
   return lacking(output, [
     'agreed on M2M, TOKEN_NATIVE',
     'you said: hello',
@@ -156,8 +192,8 @@ function temporaryFolder(): string {
   return folder;
 }
 
-async function runNode(folder: string, args: readonly string[]): Promise<string> {
-  const child = spawn('node', args, { cwd: folder, env: cleanEnv(), stdio: ['ignore', 'pipe', 'pipe'] });
+async function runOnce(command: string, args: readonly string[], folder: string): Promise<string> {
+  const child = spawn(command, args, { cwd: folder, env: cleanEnv(), stdio: ['ignore', 'pipe', 'pipe'] });
   return await outputOf(child);
 }
 
