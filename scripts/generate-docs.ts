@@ -1,5 +1,5 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { decisionList } from './docs/decisions.js';
+import { designPages, recordTable, tooLong } from './docs/design.js';
 import { buildExamples } from './docs/examples.js';
 import { buildLifecycleTable, LIFECYCLE_TABLE } from './docs/lifecycle-table.js';
 import { brokenLinks, brokenPaths, markdownFiles } from './docs/links.js';
@@ -11,7 +11,8 @@ import { buildTables } from './docs/tables.js';
 /**
  * Fills the sections between `<!-- begin NAME -->` and `<!-- end NAME -->` in the documentation, and writes the table
  * of the lifecycle and the page that says what covers each requirement. Fails at a requirement without a number or without
- * coverage, and at a link that leads nowhere. `--check` writes nothing and also fails if a file is out of date.
+ * coverage, at a link that leads nowhere, and at a page about design that is too long or names a file that is gone. `--check` writes
+ * nothing and also fails if a file is out of date.
  */
 
 const FOLDER = 'docs/protocol';
@@ -19,14 +20,14 @@ const FILES = [
   ...readdirSync(FOLDER).map((name) => `${FOLDER}/${name}`),
   'docs/SURVIVAL.md',
   'docs/DURABLE.md',
-  'docs/adr/README.md',
+  'docs/design/README.md',
 ];
 const check = process.argv.includes('--check');
 const sections = new Map([
   ...buildTables(),
   ...survivalTables(),
   ...redisTable(),
-  ...decisionList(),
+  ...recordTable(),
   ...(await buildExamples()),
 ]);
 const used = new Set<string>();
@@ -50,7 +51,11 @@ const written = [
 for (const [file, text] of written) {
   if (!existsSync(file) || readFileSync(file, 'utf8') !== text) update(file, text);
 }
-faults.push(...brokenLinks(markdownFiles()), ...brokenPaths('CONTRIBUTING.md'));
+faults.push(
+  ...brokenLinks(markdownFiles()),
+  ...['CONTRIBUTING.md', ...designPages()].flatMap(brokenPaths),
+  ...designPages().flatMap((file) => tooLong(file, readFileSync(file, 'utf8'))),
+);
 for (const fault of faults) console.error(fault);
 for (const name of sections.keys()) {
   if (used.has(name)) continue;

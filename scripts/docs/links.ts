@@ -46,7 +46,7 @@ export function brokenPaths(file: string): string[] {
       if (line.startsWith('```')) isDrawing = !isDrawing;
       const paths = [...line.matchAll(isDrawing ? FOLDER : QUOTED)].map(([, path = '']) => path);
       return paths
-        .filter((path) => PATH.test(path) && !BUILT.test(path) && !exists(path))
+        .filter((path) => PATH.test(path) && !BUILT.test(path) && !PACKAGE.test(path) && !exists(path))
         .map((path) => `${file}:${at + 1}: there is no ${path}`);
     });
 }
@@ -55,6 +55,7 @@ const FOLDER = /(?<=^|\s)([\w-]+\/)(?=\s|$)/g;
 /** Looks like a path of the repository. */
 const PATH = /\/|\.(?:ts|tsx|mjs|json|ya?ml|md)$/;
 const BUILT = /(^|\/)dist(\/|$)/;
+const PACKAGE = /^@[\w-]+\/[\w-]+$/;
 
 function leads(file: string, target: string): boolean {
   const [path = '', anchor] = target.split('#');
