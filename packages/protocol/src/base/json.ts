@@ -2,7 +2,7 @@ import { ProtocolError } from './errors.js';
 import { DEFAULT_LIMITS, type Limits, statedJsonLimits } from './limits.js';
 
 /**
- * JSON within bounds (wire document, section 3.8; docs/adr/0150). One pass over the text, without recursion and before any
+ * JSON within bounds (wire document, section 3.8; docs/design/limits-and-security.md). One pass over the text, without recursion and before any
  * value is built, finds nesting, strings, arrays and totals beyond the limits; `JSON.parse` does the rest.
  * The pass does not judge grammar: up to the first error it sees exactly the structure that `JSON.parse`
  * sees, and after that error `JSON.parse` builds nothing.

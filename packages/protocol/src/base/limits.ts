@@ -107,7 +107,7 @@ export const DEFAULT_LIMITS: Limits = Object.freeze({
 
 /**
  * The defaults of a client. Its server states how large a message may be, so by itself a client only bounds that; see
- * {@link limitsWithin} (docs/adr/0159).
+ * {@link limitsWithin} (docs/design/session-and-resume.md, HELLO and ACCEPT).
  */
 export const CLIENT_LIMITS: Limits = Object.freeze({ ...DEFAULT_LIMITS, maxMessageSize: 256 * MIB });
 

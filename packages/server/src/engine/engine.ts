@@ -17,7 +17,7 @@ import type { EngineStore } from './store.js';
  * - **Fenced.** What has an owner and an epoch is changed only by a call that names both. An epoch never goes down, except in an
  *   engine that has lost data: the interfaces say how each call tells that.
  * - **Kept.** When a call resolves, its effect outlives what the documentation of the engine says that it outlives.
- * - **Repeatable.** A call that was made again, because its answer was lost, has the same result (ADR 99).
+ * - **Repeatable.** A call that was made again, because its answer was lost, has the same result.
  * - **Bounded in time.** A call rejects {@link ENGINE_TIMEOUT_MS} after it was sent at the latest, and as long after it was made if it
  *   cannot be sent; for the first connection it waits twice as long. It may have been executed all the same, or may be
  *   executed later still.
