@@ -1,86 +1,25 @@
 import { once } from 'node:events';
 import { createServer as createHttpServer, request as httpRequest, type IncomingMessage } from 'node:http';
 import { type AddressInfo, connect as connectSocket } from 'node:net';
-import { CloseCode, decodeControl, encodeControl } from '@parlance/protocol';
-import { encodeClose, encodeRecords, RecordReader } from '@parlance/protocol/records';
+import { CloseCode } from '@parlance/protocol';
+import { encodeClose, encodeRecords } from '@parlance/protocol/records';
 import { createServer, httpStream, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createPeers, helloBytes } from '../kit/peers.js';
 import { merged } from '../kit/server-options.js';
 import { UNLIMITED } from '../kit/unlimited.js';
+import { frames, HELLO, OCTETS, open, PING, post } from './by-hand.js';
 
 /** The requests that a session over HTTP is made of, by hand: those of a client, and those of others. */
 
 const peers = createPeers();
 afterEach(() => peers[Symbol.asyncDispose]());
 
-const OCTETS = { 'content-type': 'application/octet-stream' };
-const HELLO = encodeRecords([helloBytes() as Uint8Array]);
-const PING = encodeControl({
-  type: 'PING',
-  sessionId: null,
-  timestamp: 1,
-  payload: {},
-} as never) as Uint8Array;
-
 async function serve(options: ServerOptions = {}) {
   const { server, port } = await peers.serve(
     merged({ features: [httpStream()], limits: UNLIMITED }, options),
   );
   return { server, port };
-}
-
-type Headers = Readonly<Record<string, string | number>>;
-
-/** A POST whose answer is read until its end. */
-async function post(
-  port: number,
-  path: string,
-  body: Uint8Array,
-  headers: Headers = {},
-  method = 'POST',
-): Promise<{ status: number; headers: IncomingMessage['headers']; body: Buffer }> {
-  const request = httpRequest({ port, path, method, headers: { ...OCTETS, ...headers }, agent: false });
-  request.end(body);
-  const [response] = (await once(request, 'response')) as [IncomingMessage];
-  const chunks: Buffer[] = [];
-  for await (const chunk of response) chunks.push(chunk as Buffer);
-  return { status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks) };
-}
-
-/** A stream that the test reads. */
-async function open(port: number, body: Uint8Array = HELLO, headers: Headers = {}) {
-  const request = httpRequest({
-    port,
-    path: '/session/stream',
-    method: 'POST',
-    headers: { ...OCTETS, ...headers },
-    agent: false,
-  });
-  request.on('error', () => {});
-  request.end(body);
-  const [response] = (await once(request, 'response')) as [IncomingMessage];
-  const records: Uint8Array[] = [];
-  let closed: { code: number; reason: string } | undefined;
-  const reader = new RecordReader(1e6, {
-    onRecord: (frame) => records.push(Uint8Array.from(frame)),
-    onClose: (code, reason) => {
-      closed = { code, reason };
-    },
-  });
-  response.on('data', (chunk: Buffer) => reader.push(chunk)).on('error', () => {});
-  const over = new Promise((resolve) => response.once('close', resolve));
-  await expect.poll(() => records.length > 0 || response.closed).toBe(true);
-  const key = records[0] as Uint8Array;
-  const types = () => records.slice(1).map((frame) => decodeControl(frame).type);
-  return { request, response, key, records, types, over, closed: () => closed };
-}
-
-/** The body of a request with frames. */
-function frames(key: Uint8Array, number: number, ...given: Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const head = Buffer.concat([Buffer.alloc(4), key]);
-  head.writeUInt32LE(number);
-  return encodeRecords([head, ...given]);
 }
 
 describe('the request that opens a stream', () => {
@@ -345,7 +284,11 @@ describe('a request with frames', () => {
       await over;
       expect(closed()?.code).toBe(code);
     }
-    const most = 64 * 1024 + maxRecord;
+  });
+
+  it('is refused by its length before it is read', async () => {
+    const { port } = await serve({ limits: { ...UNLIMITED, maxMessageSize: 300_000 } });
+    const most = 64 * 1024 + 300_000 + 16 * 1024;
     expect((await post(port, '/session/frames', new Uint8Array(most + 1))).status).toBe(413);
     expect((await post(port, '/session/frames', new Uint8Array(most))).status).toBe(404);
   });

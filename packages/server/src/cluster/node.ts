@@ -14,6 +14,7 @@ import { type Dialing, dialingTo, nodeWebSocket } from './dialing.js';
 import type { DurableSessions } from './durable-sessions.js';
 import { dialLink } from './link/dial.js';
 import { Links } from './link/links.js';
+import { Pipes } from './link/pipes.js';
 import { type KnownNode, Membership } from './membership.js';
 import type { MovingHost } from './moves/departure.js';
 import { Moves } from './moves/moves.js';
@@ -47,6 +48,7 @@ export class ClusterNode implements ClusterService {
   /** The time that other nodes take. They have no share that ends: what they pass on is for clients, too. */
   readonly #loop = createLoopShares(1);
   readonly links: Links;
+  readonly pipes: Pipes;
   readonly moves: Moves;
   /** What other nodes may connect for besides the connections of clients, by path. */
   readonly #services = new Map<string, PeerService>();
@@ -92,6 +94,7 @@ export class ClusterNode implements ClusterService {
       isMember: (node) => this.isAlive(node),
       dial: (node, onOpen, onFailed) => void dialLink(node, way, onOpen, onFailed),
     });
+    this.pipes = new Pipes(this);
     this.moves = new Moves({
       incarnation,
       engine,

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
 import type {
   CapabilityOptions,
   CodedBody,
@@ -112,6 +113,21 @@ export interface ThisNode {
   readonly hasLease: boolean;
   /** Whether the engine has a lease of another node. Rejects if the engine does not answer. */
   lives(incarnation: string): Promise<boolean>;
+  /** To other nodes and from them; `undefined` if none can be reached. */
+  readonly pipes?: NodePipes | undefined;
+}
+
+/**
+ * Streams of bytes between a feature of this node and of another one. In each direction 64 KiB are under way until they are read. A pipe
+ * is closed without an end if the node is gone, has no such feature or no memory, and if the two nodes lose each other.
+ */
+export interface NodePipes {
+  /** Whether a node lives, as far as is known; else {@link open} asks the engine. */
+  knows(node: string): boolean;
+  /** Begins a pipe. @param about goes before the bytes. */
+  open(node: string, service: string, about: string): Duplex;
+  /** Takes the pipes that other nodes begin. An error that `onPipe` throws ends all that is between the two nodes. */
+  serve(service: string, onPipe: (pipe: Duplex, about: string) => void): void;
 }
 
 export const NODE = new Service<ThisNode>('node');

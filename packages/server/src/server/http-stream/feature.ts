@@ -1,12 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex, Readable } from 'node:stream';
 import { CloseCode, type ProtocolError, Subprotocol } from '@parlance/protocol';
 import { systemClock } from '@parlance/protocol/internal';
 import type { Refusal } from '../../transport/http/site.js';
 import type { HttpHandler, PagePort } from '../../transport/http/status.js';
 import { webSocketOptions } from '../../transport/http/upgrade.js';
 import type { Feature, Figure } from '../features/feature.js';
-import { NODE, type OwnHooks, type OwnHost } from '../features/own-feature.js';
+import { NODE, type OwnHooks, type OwnHost, type ThisNode } from '../features/own-feature.js';
 import { HttpStream } from './http-stream.js';
 import { TAKEN, Upload, type UploadOptions } from './upload.js';
 
@@ -16,6 +17,11 @@ const MAX_GATHERED = 64 * 1024;
 const NUMBER_SIZE = 4;
 const SECRET_SIZE = 16;
 const MAX_HELLO_HEAD = 8;
+/** A node in a key. */
+const NODE_NAME = /^[A-Za-z0-9]{6}$/;
+
+/** As other nodes name this feature. */
+const SERVICE = 'http-stream';
 
 /** A page of another origin may send the second one without asking first. */
 const BODY = 'application/octet-stream';
@@ -33,7 +39,7 @@ const HEADERS = {
  *
  *     createServer({ features: [httpStream()] })
  *
- * All requests of a client have to reach the same process.
+ * With `cluster()`, each request of a client may reach another node; else all have to reach the same process.
  */
 export function httpStream(): Feature {
   return { name: 'http-stream', after: [NODE], install: (host) => new HttpStreams(host as OwnHost) };
@@ -48,12 +54,18 @@ class HttpStreams implements OwnHooks {
     },
   ];
   readonly #host: OwnHost;
+  readonly #node: ThisNode;
   /** By the hexadecimal form of their keys. */
   readonly #streams = new Map<string, HttpStream>();
   readonly #uploads = new Set<Upload>();
+  readonly #maxFrames: Pick<UploadOptions, 'maxSize' | 'maxRecord'>;
 
   constructor(host: OwnHost) {
+    const { maxPayload: maxRecord } = webSocketOptions(host.options);
+    this.#maxFrames = { maxSize: MAX_GATHERED + maxRecord, maxRecord };
     this.#host = host;
+    this.#node = host.use(NODE) as ThisNode;
+    this.#node.pipes?.serve(SERVICE, (pipe, about) => this.#takePassed(pipe, about));
   }
 
   http(path: string, port: PagePort): HttpHandler | undefined {
@@ -74,8 +86,7 @@ class HttpStreams implements OwnHooks {
     }
     const refusal = arrival.refusal ?? refusalOf(request);
     const { origin } = request.headers;
-    const node = this.#host.use(NODE)?.incarnation ?? '';
-    const key = Buffer.concat([randomBytes(SECRET_SIZE), Buffer.from(node)]);
+    const key = Buffer.concat([randomBytes(SECRET_SIZE), Buffer.from(this.#node.incarnation)]);
     const stream = new HttpStream({
       response,
       headers: { ...HEADERS, ...(refusal === undefined && readableBy(origin)) },
@@ -96,30 +107,34 @@ class HttpStreams implements OwnHooks {
   }
 
   #take(request: IncomingMessage, response: ServerResponse): void {
-    const { maxPayload: maxRecord } = webSocketOptions(this.#host.options);
-    const maxSize = MAX_GATHERED + maxRecord;
-    if (!isTakable(request, response, maxSize)) return;
+    if (!isTakable(request, response, this.#maxFrames.maxSize)) return;
     this.#read(request, {
-      stream: undefined,
-      maxSize,
-      maxRecord,
-      find: (first) => this.#find(first, request, response),
-      onEnd: (status) => answer(response, status),
+      ...this.#maxFrames,
+      find: (first) => {
+        const found = this.#find(first, request.headers.origin);
+        return found === 404 ? this.#pass(first, request) : this.#checked(found, request, response);
+      },
+      onEnd: (status, isPassed) =>
+        answer(response, isPassed ? this.#checked(status, request, response) : status),
+    });
+  }
+
+  /** A request that has reached another node. */
+  #takePassed(pipe: Duplex, about: string): void {
+    const [origin] = JSON.parse(about) as readonly [string | null];
+    this.#read(pipe, {
+      ...this.#maxFrames,
+      find: (first) => this.#find(first, origin ?? undefined),
+      onEnd: (status) => void pipe.end(String(status)),
     });
   }
 
   /** The stream whose next request has this number and key as its first record, or the status of the answer. */
-  #find(first: Uint8Array, request: IncomingMessage, response: ServerResponse): HttpStream | number {
+  #find(first: Uint8Array, origin: string | undefined): HttpStream | number {
     const bytes = Buffer.from(first);
     const stream = this.#streams.get(bytes.toString('hex', NUMBER_SIZE));
-    if (stream === undefined) {
-      // A client that tries keys has the rate of one that opens connections.
-      const arrival = this.#host.enter(request);
-      return 'status' in arrival ? arrival.status : 404;
-    }
-    const { origin } = stream.options;
-    if (request.headers.origin !== origin) return 403;
-    for (const [name, value] of Object.entries(readableBy(origin))) response.setHeader(name, value);
+    if (stream === undefined) return 404;
+    if (origin !== stream.options.origin) return 403;
     const number = bytes.readUInt32LE();
     if (number > stream.taken || (number === stream.taken && stream.isTaking)) return 409;
     if (number === stream.taken) return stream;
@@ -128,8 +143,31 @@ class HttpStreams implements OwnHooks {
     return TAKEN;
   }
 
+  /** To the node that a key names, which knows whether there is such a stream. */
+  #pass(first: Uint8Array, request: IncomingMessage): Duplex | number {
+    const { pipes, incarnation } = this.#node;
+    const node = Buffer.from(first).toString('latin1', NUMBER_SIZE + SECRET_SIZE);
+    if (pipes === undefined || node === incarnation || !NODE_NAME.test(node)) return this.#refusal(request);
+    // The engine is asked only as often as a client may open connections.
+    const status = pipes.knows(node) ? 404 : this.#refusal(request);
+    return status === 404 ? pipes.open(node, SERVICE, JSON.stringify([request.headers.origin])) : status;
+  }
+
+  /** A client that tries keys has the rate of one that opens connections. */
+  #refusal(request: IncomingMessage): number {
+    const arrival = this.#host.enter(request);
+    return 'status' in arrival ? arrival.status : 404;
+  }
+
+  /** The page of the stream may read the answer. */
+  #checked<Found>(found: Found | number, request: IncomingMessage, response: ServerResponse): Found | number {
+    if (found === 404) return this.#refusal(request);
+    if (found !== 403) response.setHeaders(new Map(Object.entries(readableBy(request.headers.origin))));
+    return found;
+  }
+
   #read(
-    request: IncomingMessage,
+    request: Readable,
     options: Pick<UploadOptions, 'stream' | 'maxSize' | 'maxRecord' | 'find' | 'onEnd'>,
   ): void {
     const upload: Upload = new Upload({

@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http';
+import { Duplex, type Readable } from 'node:stream';
 import { CloseCode, isProtocolError } from '@parlance/protocol';
 import { RecordReader } from '@parlance/protocol/records';
 import type { Flow, HttpStream } from './http-stream.js';
@@ -9,7 +9,7 @@ export const TAKEN = 204;
 const MAX_FIRST = 1_024;
 
 export interface UploadOptions {
-  readonly request: IncomingMessage;
+  readonly request: Readable;
   /** Bytes of the body and of a record, at most. */
   readonly maxSize: number;
   readonly maxRecord: number;
@@ -17,11 +17,11 @@ export interface UploadOptions {
   readonly timeoutMs: number;
   readonly now: number;
   /** The request has opened it; `undefined` if its first record says which stream it is for. */
-  readonly stream: HttpStream | undefined;
-  /** @returns the stream of a first record, or the status of the answer. */
-  readonly find: (first: Uint8Array) => HttpStream | number;
-  /** Called once, unless the request breaks off. */
-  readonly onEnd: (status: number) => void;
+  readonly stream?: HttpStream | undefined;
+  /** @returns the stream of a first record, a pipe to the node that has it and writes the status of the answer, or that status. */
+  readonly find: (first: Uint8Array) => HttpStream | Duplex | number;
+  /** Called once, unless the request breaks off. @param isPassed another node has answered, or was to. */
+  readonly onEnd: (status: number, isPassed: boolean) => void;
   readonly onOver: () => void;
 }
 
@@ -33,6 +33,10 @@ export class Upload implements Flow {
   readonly #options: UploadOptions;
   readonly #reader: RecordReader;
   #stream: HttpStream | undefined;
+  /** To the node of the stream, which judges the whole body. */
+  #pipe: Duplex | undefined;
+  /** What has come before it is known where it goes. */
+  readonly #begun: Buffer[] = [];
   #deadline: number;
   #size = 0;
   #frames = 0;
@@ -46,6 +50,7 @@ export class Upload implements Flow {
     this.#reader = new RecordReader(maxRecord, {
       onRecord: (frame) => this.#handleRecord(frame),
       onClose: (code, reason) => {
+        if (this.#pipe !== undefined) return;
         this.#answer(this.#stream === undefined ? 404 : TAKEN);
         this.#stream?.over(code, reason);
       },
@@ -57,8 +62,11 @@ export class Upload implements Flow {
     request.on('error', () => request.destroy());
     request.on('close', () => {
       onOver();
+      if (this.#isAnswered || this.#pipe?.writableEnded === true) return;
       // It has broken off.
-      if (!this.#isAnswered) this.#stream?.terminate();
+      this.#isAnswered = true;
+      this.#stream?.terminate();
+      this.#pipe?.destroy();
     });
   }
 
@@ -83,34 +91,52 @@ export class Upload implements Flow {
 
   #handleData(chunk: Buffer): void {
     this.#size += chunk.length;
+    if (this.#pipe !== undefined && !this.#isAnswered) return this.#pass(chunk);
     if (this.#size > this.#options.maxSize) return this.#fail(413, CloseCode.TOO_LARGE);
     // What follows an answer is read and dropped.
     if (this.#isAnswered) return;
+    if (this.#stream === undefined) this.#begun.push(chunk);
     try {
       this.#reader.push(chunk);
     } catch (error) {
+      if (this.#pipe !== undefined) return;
       const isLong = isProtocolError(error) && error.code === 'message_too_large';
       this.#fail(isLong ? 413 : 400, isLong ? CloseCode.TOO_LARGE : CloseCode.BAD_FRAME);
       if (!isProtocolError(error)) throw error;
     }
-    if (this.#stream === undefined && this.#size > MAX_FIRST) this.#answer(404);
-    this.#stream?.handleData(chunk.length);
+    if (this.#stream !== undefined) this.#stream.handleData(chunk.length);
+    else if (this.#pipe === undefined && this.#size > MAX_FIRST) this.#answer(404);
+  }
+
+  /** To the node of the stream. */
+  #pass(chunk: Buffer): void {
+    if (this.#pipe?.write(chunk) === false) this.setHeld(true);
   }
 
   #handleRecord(frame: Uint8Array): void {
-    if (this.#isAnswered) return;
+    if (this.#isAnswered || this.#pipe !== undefined) return;
     if (this.#stream !== undefined) {
       this.#frames++;
       return this.#stream.handleRecord(frame);
     }
     const found = this.#options.find(frame);
     if (typeof found === 'number') return this.#answer(found);
+    if (found instanceof Duplex) {
+      this.#pipe = found;
+      found.on('drain', () => this.setHeld(false));
+      found.on('data', (status: Buffer) => this.#answer(statusOf(status.toString())));
+      found.on('close', () => this.abandon());
+      for (const chunk of this.#begun.splice(0)) this.#pass(chunk);
+      return;
+    }
+    this.#begun.length = 0;
     this.#stream = found;
     found.begin(this);
   }
 
   #handleEnd(): void {
     if (this.#isAnswered) return;
+    if (this.#pipe !== undefined) return void this.#pipe.end();
     if (!this.#reader.isComplete) return this.#fail(400, CloseCode.BAD_FRAME);
     if (this.#stream === undefined) return this.#answer(404);
     if (this.#frames === 0) this.#stream.handleControl();
@@ -128,6 +154,12 @@ export class Upload implements Flow {
     if (this.#isAnswered) return;
     this.#isAnswered = true;
     this.#stream?.end();
-    this.#options.onEnd(status);
+    if (this.#pipe?.writableEnded === false) this.#pipe.destroy();
+    this.#options.onEnd(status, this.#pipe !== undefined);
   }
+}
+
+/** The status of another node's answer. */
+function statusOf(text: string): number {
+  return /^[2-5]\d\d$/.test(text) ? Number(text) : 502;
 }
