@@ -6,9 +6,10 @@ import {
   type Socket,
 } from 'node:net';
 import { type ControlMessage, decodeControl, encodeControl, type HelloPayload } from '@parlance/protocol';
-import { cluster, durable, memoryCluster, type ServerOptions } from '@parlance/server';
+import { cluster, durable, httpStream, memoryCluster, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { WebSocketServer } from 'ws';
+import { openBalancer } from '../kit/balancer.js';
 import { createPeers, greet, HELLO, helloBytes, openRaw, type RawPeer } from '../kit/peers.js';
 
 /** A HELLO that comes again, as its client could not know that it had arrived. */
@@ -82,6 +83,29 @@ async function createResettingProxy(ports: readonly [number, number], isHeld: bo
   });
 }
 
+/** The same for the requests that open a stream over HTTP: the client reads nothing of the answer to every other one. */
+async function createResettingBalancer(ports: readonly number[]) {
+  let count = 0;
+  const { port } = peers.use(
+    await openBalancer(
+      () => ports,
+      ({ url, socket }, response) => {
+        if (url !== '/session/stream' || count++ % 2 === 1) return false;
+        response.on('data', (chunk: Buffer) => {
+          if (chunk.includes('ACCEPT')) socket.resetAndDestroy();
+        });
+        return true;
+      },
+    ),
+  );
+  return {
+    url: `ws://127.0.0.1:${port}/session`,
+    get count() {
+      return count;
+    },
+  };
+}
+
 /** Is cut before the servers close, which would wait for it. */
 function raw<Peer extends RawPeer>(peer: Peer): Peer {
   peers.use({
@@ -93,16 +117,17 @@ function raw<Peer extends RawPeer>(peer: Peer): Peer {
 }
 
 const places = ['one node', 'two nodes', 'two nodes and durable sessions'] as const;
-const ways = ['its upgrade request', 'its first frame'] as const;
+const ways = ['its upgrade request', 'its first frame', 'its POST'] as const;
 
 describe.each(places)('with %s', (place) => {
   const serve = async (options: ServerOptions) => {
     if (place === 'one node') {
-      const { url, port, server } = await peers.serve(options);
+      const { url, port, server } = await peers.serve({ ...options, features: [httpStream()] });
       return { urls: [url, url] as const, ports: [port, port] as const, servers: [server] };
     }
     const engine = memoryCluster();
-    const features = place === 'two nodes' ? [cluster()] : [cluster(), durable(true, { volatile: true })];
+    const durably = place === 'two nodes' ? [] : [durable(true, { volatile: true })];
+    const features = [cluster(), httpStream(), ...durably];
     const node = () => peers.serve({ ...options, engine, features });
     const [a, b] = [await node(), await node()];
     // Each of them knows the other one.
@@ -121,10 +146,12 @@ describe.each(places)('with %s', (place) => {
       const { ports, servers } = await serve(options);
       ids.length = 0;
       const isEarly = way === 'its upgrade request';
-      const proxy = await createResettingProxy(ports, isEarly);
+      const isPost = way === 'its POST';
+      const proxy = await (isPost ? createResettingBalancer(ports) : createResettingProxy(ports, isEarly));
       for (let round = 1; round <= ROUNDS; round++) {
         const session = await peers.dial(proxy.url, {
           earlyHello: isEarly,
+          transports: [isPost ? 'http' : 'websocket'],
           reconnect: { minDelayMs: 1, connectWithinMs: 60_000 },
         });
         expect([proxy.count, ids.length, ids.at(-1)]).toEqual([2 * round, round, session.id]);
