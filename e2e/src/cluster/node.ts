@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { cluster, createServer, httpStream, type Message, metrics, type Session } from '@parlance/server';
+import { cluster, createServer, type Message, metrics, type Session } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { offer } from '../../../scripts/child-process.js';
 import { serverEndpoint } from '../kit/endpoints.js';
@@ -35,7 +35,6 @@ const server = createServer({
   engine: redis({ url: setup.url }),
   features: [
     metrics(),
-    httpStream(),
     cluster({
       listen: { port: setup.peerPort },
       advertise: setup.advertise,

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Session } from '@parlance/client';
-import { cluster, httpStream, memoryCluster, type Server, type ServerOptions } from '@parlance/server';
+import { cluster, memoryCluster, type Server, type ServerOptions } from '@parlance/server';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { redisMissing } from '../../../packages/server/src/engine/testing/redis-server.js';
 import { startNodes } from '../cluster/nodes.js';
@@ -29,7 +29,7 @@ const inOrder = (length: number) => Array.from({ length }, (_, i) => i);
 const urlOf = (port: number) => `ws://127.0.0.1:${port}/session`;
 
 const serve = (options: ServerOptions = {}) =>
-  peers.serve(merged({ engine, features: [cluster(), httpStream()], limits: UNLIMITED }, options));
+  peers.serve(merged({ engine, features: [cluster()], limits: UNLIMITED }, options));
 
 /** What a session notices besides messages. */
 function eventsOf(session: Session): string[] {

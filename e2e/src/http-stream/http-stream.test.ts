@@ -1,11 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { connect } from '@parlance/client';
-import { httpStream, type ServerOptions, type ServerSession } from '@parlance/server';
+import type { ServerOptions, ServerSession } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { cutSession } from '../kit/cut-session.js';
 import { createCuttingProxy } from '../kit/cutting-proxy.js';
 import { createPeers, failure } from '../kit/peers.js';
-import { merged } from '../kit/server-options.js';
 import { UNLIMITED } from '../kit/unlimited.js';
 
 /** Sessions over HTTP in place of WebSockets, over real sockets. */
@@ -15,11 +14,8 @@ afterEach(() => peers[Symbol.asyncDispose]());
 
 const OVER_HTTP = { transports: ['http'] } as const;
 
-const withHttp = (options: ServerOptions = {}) =>
-  merged({ features: [httpStream()], limits: UNLIMITED }, options);
-
 async function dial(options: ServerOptions = {}, client: Parameters<typeof connect>[1] = {}) {
-  const { server, url, port } = await peers.serve(withHttp(options));
+  const { server, url, port } = await peers.serve({ limits: UNLIMITED, ...options });
   const session = await peers.dial(url, { ...OVER_HTTP, ...client });
   return { server, url, port, session };
 }
@@ -97,16 +93,16 @@ describe('a session over HTTP', () => {
   });
 
   it('is refused with the code and the reason of the server', async () => {
-    const { url } = await peers.serve(withHttp({ authenticate: () => null }));
+    const { url } = await peers.serve({ authenticate: () => null });
     const refused = await failure(connect(url, { ...OVER_HTTP, token: 'wrong' }));
     expect(refused).toMatchObject({ code: 'rejected', closeCode: 4401 });
   });
 
   it('says what answers in place of a session server', async () => {
-    const { url } = await peers.serve();
+    const { url } = await peers.serve({ transports: ['websocket'] });
     const refused = await failure(connect(url, OVER_HTTP));
     expect(refused.code).toBe('connection_failed');
-    expect(refused.message).toContain('HTTP 426');
+    expect(refused.message).toContain('HTTP 404');
   });
 });
 
@@ -139,7 +135,8 @@ describe('a session over HTTP that is cut', () => {
     const heard: number[] = [];
     const { proxy, session, server } = await cutSession(
       peers,
-      withHttp({
+      {
+        limits: UNLIMITED,
         onSession: async (other) => {
           const speak = (async () => {
             for (let i = 0; i < count; i++) {
@@ -150,7 +147,7 @@ describe('a session over HTTP that is cut', () => {
           for await (const message of other) heard.push(Number(message.text));
           await speak;
         },
-      }),
+      },
       OVER_HTTP,
     );
     const got: number[] = [];
@@ -172,7 +169,7 @@ describe('a session over HTTP that is cut', () => {
   });
 
   it('is replaced if what has opened it swallows the rest', async () => {
-    const { port } = await peers.serve(withHttp({ onRequest: ({ text }) => text }));
+    const { port } = await peers.serve({ onRequest: ({ text }) => text });
     const proxy = peers.use(await createCuttingProxy(port));
     const reconnect = { minDelayMs: 5, maxDelayMs: 50 };
     const session = await peers.dial(`ws://127.0.0.1:${proxy.port}/session`, { ...OVER_HTTP, reconnect });

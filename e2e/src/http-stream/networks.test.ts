@@ -1,7 +1,7 @@
 import { createServer as createHttpServer, request as httpRequest } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { TransportName } from '@parlance/client';
-import { createServer, httpStream } from '@parlance/server';
+import { createServer } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createPeers } from '../kit/peers.js';
 import { UNLIMITED } from '../kit/unlimited.js';
@@ -16,7 +16,6 @@ const ROUNDS = 50;
 
 async function serve(begun: () => void = () => {}): Promise<number> {
   const { port } = await peers.serve({
-    features: [httpStream()],
     limits: UNLIMITED,
     authenticate: () => ({ principal: 'a' }),
     async onSession(session) {
@@ -136,7 +135,7 @@ backend servers
 
 it('is a session over a WebSocket if one opens', async () => {
   let paths: string[] = [];
-  const server = peers.use(createServer({ features: [httpStream()] }));
+  const server = peers.use(createServer());
   const http = createHttpServer((request, response) => {
     paths = [...paths, request.url ?? ''];
     if (!server.respond(request, response)) response.writeHead(404).end();

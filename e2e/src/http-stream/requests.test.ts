@@ -3,10 +3,9 @@ import { createServer as createHttpServer, request as httpRequest, type Incoming
 import { type AddressInfo, connect as connectSocket } from 'node:net';
 import { CloseCode } from '@parlance/protocol';
 import { encodeClose, encodeRecords } from '@parlance/protocol/records';
-import { createServer, httpStream, type ServerOptions } from '@parlance/server';
+import { createServer, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createPeers, helloBytes } from '../kit/peers.js';
-import { merged } from '../kit/server-options.js';
 import { UNLIMITED } from '../kit/unlimited.js';
 import { frames, HELLO, OCTETS, open, PING, post } from './by-hand.js';
 
@@ -16,9 +15,7 @@ const peers = createPeers();
 afterEach(() => peers[Symbol.asyncDispose]());
 
 async function serve(options: ServerOptions = {}) {
-  const { server, port } = await peers.serve(
-    merged({ features: [httpStream()], limits: UNLIMITED }, options),
-  );
+  const { server, port } = await peers.serve({ limits: UNLIMITED, ...options });
   return { server, port };
 }
 
@@ -306,11 +303,12 @@ describe('a request with frames', () => {
 });
 
 describe('a server', () => {
-  it('answers no such requests without the feature', async () => {
-    const { port } = await peers.serve();
+  it('answers such requests with 404 if it has WebSockets only', async () => {
+    const options: ServerOptions = { transports: ['websocket'] };
+    const { port } = await peers.serve(options);
     for (const path of ['/session/stream', '/session/frames'])
-      expect((await post(port, path, HELLO)).status).toBe(426);
-    const server = peers.use(createServer());
+      expect((await post(port, path, HELLO)).status).toBe(404);
+    const server = peers.use(createServer(options));
     const http = createHttpServer((request, response) => {
       if (!server.respond(request, response)) response.writeHead(404).end();
     });
@@ -321,7 +319,7 @@ describe('a server', () => {
   });
 
   it('serves sessions over HTTP on a server of the application', async () => {
-    const server = peers.use(createServer({ features: [httpStream()], path: '/here' }));
+    const server = peers.use(createServer({ path: '/here' }));
     const http = createHttpServer((request, response) => {
       if (!server.respond(request, response)) response.writeHead(404).end();
     });

@@ -9,9 +9,8 @@ import {
   Subprotocol,
   type UnknownMessage,
 } from '@parlance/protocol';
-import { createServer, httpStream, type Server, type ServerOptions } from '@parlance/server';
+import { createServer, type Server, type ServerOptions } from '@parlance/server';
 import WebSocket from 'ws';
-import { merged } from './server-options.js';
 
 /** Servers and clients of one test, and clients that follow no protocol. */
 
@@ -27,7 +26,6 @@ const JOINING = 'the server has not joined its cluster yet';
 
 /** With `OVER_HTTP=1`, the sessions of {@link Peers.dial} are over HTTP, so that any test can be run over it. */
 const overHttp = process.env['OVER_HTTP'] === '1';
-const SERVED: ServerOptions = overHttp ? { features: [httpStream()] } : {};
 const DIALED = overHttp ? ({ transports: ['http'] } as const) : {};
 
 /** Handlers fail on purpose here. */
@@ -42,7 +40,7 @@ export function createPeers(): Peers {
   return {
     use,
     async serve(options = {}) {
-      const server = use(createServer(merged(SERVED, { onError: unprinted, ...options })));
+      const server = use(createServer({ onError: unprinted, ...options }));
       const { url, port } = await server.listen();
       return { server, url, port };
     },

@@ -6,7 +6,7 @@ import {
   type Socket,
 } from 'node:net';
 import { type ControlMessage, decodeControl, encodeControl, type HelloPayload } from '@parlance/protocol';
-import { cluster, durable, httpStream, memoryCluster, type ServerOptions } from '@parlance/server';
+import { cluster, durable, memoryCluster, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { WebSocketServer } from 'ws';
 import { openBalancer } from '../kit/balancer.js';
@@ -122,12 +122,11 @@ const ways = ['its upgrade request', 'its first frame', 'its POST'] as const;
 describe.each(places)('with %s', (place) => {
   const serve = async (options: ServerOptions) => {
     if (place === 'one node') {
-      const { url, port, server } = await peers.serve({ ...options, features: [httpStream()] });
+      const { url, port, server } = await peers.serve(options);
       return { urls: [url, url] as const, ports: [port, port] as const, servers: [server] };
     }
     const engine = memoryCluster();
-    const durably = place === 'two nodes' ? [] : [durable(true, { volatile: true })];
-    const features = [cluster(), httpStream(), ...durably];
+    const features = place === 'two nodes' ? [cluster()] : [cluster(), durable(true, { volatile: true })];
     const node = () => peers.serve({ ...options, engine, features });
     const [a, b] = [await node(), await node()];
     // Each of them knows the other one.

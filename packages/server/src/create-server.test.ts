@@ -22,6 +22,15 @@ it('reads with a wire that it knows', () => {
   expect(() => createServer(unknown)).toThrow('wire must be "net" or "ws", not "wss"');
 });
 
+it('has sessions over WebSockets, and over HTTP unless that is left out', () => {
+  const given = (transports: unknown) => ({ transports }) as Parameters<typeof resolveServerOptions>[0];
+  for (const transports of [undefined, ['websocket', 'http']])
+    expect(resolveServerOptions(given(transports)).overHttp).toBe(true);
+  expect(resolveServerOptions(given(['websocket'])).overHttp).toBe(false);
+  for (const transports of [[], ['http'], ['http', 'websocket'], ['websocket', 'sse'], 'http'])
+    expect(() => createServer(given(transports))).toThrow(/^transports/);
+});
+
 it('bounds the lines of one session in the log, and not what onError is called with', () => {
   const seen = { lines: 0, errors: 0 };
   const logger = { ...SILENT_LOGGER, warn: () => void seen.lines++ };

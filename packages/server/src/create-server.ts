@@ -13,6 +13,7 @@ import type { CloseServerOptions, DrainOptions, DrainResult } from './server/dra
 import { chooseFeatures, isRemoved } from './server/features/choose-features.js';
 import type { Feature, Service } from './server/features/feature.js';
 import type { OwnHooks } from './server/features/own-feature.js';
+import { httpStream } from './server/http-stream/feature.js';
 import { SessionServer } from './server/server.js';
 import { resolveServerOptions, type ServerOptions } from './server/server-options.js';
 import { tensors } from './server/tensors/feature.js';
@@ -37,7 +38,7 @@ export interface Server<Data = unknown> extends AsyncDisposal {
   /** Counts of the messages and requests relayed between agents; all 0 without agents. */
   relayStats(): RelayStats;
   /**
-   * Starts an HTTP server, which also answers `/healthz`, `/readyz` and, if they are on, the metrics.
+   * Starts an HTTP server, which also answers `/healthz`, `/readyz`, sessions over HTTP and, if they are on, the metrics.
    *
    * @throws {ProtocolError} `invalid_option`; `connection_failed` if the port cannot be opened; `invalid_argument` if
    * the server is already listening, is about to, or was closed, meanwhile too.
@@ -59,8 +60,8 @@ export interface Server<Data = unknown> extends AsyncDisposal {
    */
   listenMetrics(options?: ListenOptions): Promise<Listening>;
   /**
-   * Answers a request to an existing HTTP server for `/healthz`, `/readyz` or, if they are on, the metrics.
-   * Returns `false` for other requests.
+   * Answers a request to an existing HTTP server for `/healthz`, `/readyz` or, if they are on, the metrics, and those of sessions
+   * over HTTP. Returns `false` for other requests.
    */
   respond(request: IncomingMessage, response: ServerResponse): boolean;
   /** Where the operator's port is, as soon as it is open; `undefined` without `admin()`. */
@@ -134,7 +135,17 @@ export function defaultFeatures({
   const agreed = ['link', 'resume', 'context'].map(agreedOn);
   const node = engine === undefined ? [] : [singleNode()];
   const proven = authenticate === undefined ? [] : [agents()];
-  return [...agreed, metricsOnDemand(), tracing(), tensors(), ...node, keptReplies(), ...proven, groups()];
+  return [
+    ...agreed,
+    metricsOnDemand(),
+    tracing(),
+    tensors(),
+    ...node,
+    httpStream(),
+    keptReplies(),
+    ...proven,
+    groups(),
+  ];
 }
 
 /** An extension that sessions agree on, and that the sessions themselves have. */

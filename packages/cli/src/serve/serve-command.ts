@@ -51,7 +51,7 @@ export function addServe(program: Command, { output, variable }: CommandEnvironm
     .option('-p, --port <port>', 'port to listen on; 0 for any free port', wholeNumber(0, 65_535), 8765)
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .option('--path <path>', 'path of the WebSocket endpoint', '/session')
-    .option('--http', 'serve sessions over HTTP as well, for networks that forbid WebSockets')
+    .option('--no-http', 'serve sessions over WebSockets only, and not over HTTP as well')
     .option(
       '--upstream <url>',
       'OpenAI-compatible API to forward requests to, such as http://127.0.0.1:11434/v1',

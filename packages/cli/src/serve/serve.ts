@@ -13,7 +13,6 @@ import {
   cluster,
   createServer,
   durable,
-  httpStream,
   keptReplies,
   type Server,
 } from '@parlance/server';
@@ -80,6 +79,7 @@ export async function serve(options: ServeOptions, terminal: Terminal): Promise<
       origins,
       hosts,
       trustedProxies,
+      transports: options.http === false ? ['websocket'] : undefined,
       logger,
       authenticate:
         token === undefined
@@ -95,7 +95,6 @@ export async function serve(options: ServeOptions, terminal: Terminal): Promise<
           // An operator drains the server: a supervisor starts it again, once it has ended.
           install: () => ({ drain: { announce: () => handleDrain('a drain') } }),
         },
-        ...(options.http ? [httpStream()] : []),
         ...(options.admin === undefined ? [] : [admin(options.admin)]),
         ...(nodes === undefined ? [] : [cluster(nodes.node)]),
         ...(alone === undefined ? [] : [durable()]),

@@ -93,7 +93,7 @@ export interface ClientOptions extends CapabilityOptions {
   /**
    * How the session reaches its server, in the order in which it is tried: the second one if the first has not opened within 4 s,
    * or was lost three times in a row within 5 s of opening. A later connection begins with the one that has opened last. `http` needs
-   * `httpStream()` at the server, and 'm2m.v1'.
+   * a server with sessions over HTTP, which is the default, and 'm2m.v1'.
    *
    * @default ['websocket']
    */

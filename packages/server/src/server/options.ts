@@ -10,6 +10,8 @@ export interface ResolvedServerOptions extends HttpOptions, ServingOptions {
   /** Bytes. */
   readonly processMemory: number;
   readonly loopShare: number;
+  /** Sessions come over HTTP, too. */
+  readonly overHttp: boolean;
   readonly capabilities: Pick<CapabilityOptions, 'algorithms' | 'encodings'>;
   readonly onRequest: RequestHandler | undefined;
   /** Told that a session begins, which may send requests soon. */

@@ -121,6 +121,12 @@ export interface ServerOptions<Data = unknown> extends Pick<CapabilityOptions, '
    */
   readonly wire?: 'net' | 'ws' | undefined;
   /**
+   * How sessions come to this server. Without `http`, `<path>/stream` and `<path>/frames` are answered with 404.
+   *
+   * @default ['websocket', 'http']
+   */
+  readonly transports?: readonly ['websocket', 'http'?] | undefined;
+  /**
    * Reads HELLO from the upgrade requests of clients that offer it there, which makes their sessions ready a round trip
    * earlier. With `false`, clients send it as the first message.
    *
@@ -138,7 +144,7 @@ export interface ServerOptions<Data = unknown> extends Pick<CapabilityOptions, '
   /**
    * Adds features to the server, or replaces those of the same name that it has by default; `without(name)` removes one.
    *
-   * @default `keptReplies()`, `tensors()`, `groups()`, `tracing()`, and `agents()` with {@link authenticate}
+   * @default `keptReplies()`, `tensors()`, `groups()`, `tracing()`, `httpStream()`, and `agents()` with {@link authenticate}
    */
   readonly features?: readonly Feature[] | undefined;
 }
@@ -162,6 +168,7 @@ const KINDS: OptionKinds<ServerOptions> = {
   security: 'object',
   trustedProxies: 'list',
   wire: 'text',
+  transports: 'list',
   earlyHello: 'flag',
   engine: 'object',
   features: 'list',
@@ -189,6 +196,9 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
   }
   if (options.wire !== undefined && !WIRE_KINDS.includes(options.wire))
     throw new ProtocolError('invalid_option', `wire must be "net" or "ws", not "${options.wire}"`);
+  const { transports = ['websocket', 'http'] } = options;
+  if (!['websocket', 'websocket,http'].includes(transports.join()))
+    throw new ProtocolError('invalid_option', "transports: expected ['websocket'] or ['websocket', 'http']");
   const limits = resolveLimits(options.limits);
   const { onFetch, engine, algorithms, encodings } = options;
   assertNoApp(onFetch, 'onFetch');
@@ -227,6 +237,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     engine,
     seal: sealOf(engine),
     wire: options.wire,
+    overHttp: transports.length > 1,
     earlyHello: options.earlyHello ?? true,
   });
 }

@@ -47,6 +47,7 @@ describe('the order of features', () => {
       'metrics',
       'tracing',
       'tensors',
+      'http-stream',
       'replies',
       'groups',
     ]);
@@ -62,7 +63,7 @@ describe('the order of features', () => {
     });
     expect(orderOf(all)).toEqual([
       ...AGREED,
-      ...['metrics', 'tracing', 'tensors', 'scan', 'replies', 'agents', 'groups'],
+      ...['metrics', 'tracing', 'tensors', 'http-stream', 'scan', 'replies', 'agents', 'groups'],
       ...['batching', 'hooks', 'admin'],
     ]);
   });
@@ -74,7 +75,7 @@ describe('the order of features', () => {
     expect(orderOf(server)).toEqual([
       ...AGREED,
       ...['metrics', 'tracing', 'tensors', 'cluster', 'single-node'],
-      ...['durable', 'replies', 'agents', 'groups'],
+      ...['http-stream', 'durable', 'replies', 'agents', 'groups'],
     ]);
     expect(() => createServer({ features: [durable()] })).toThrow('the option engine');
     expect(() => createServer({ features: [cluster()] })).toThrow('the option engine');

@@ -35,9 +35,7 @@ const HEADERS = {
 
 /**
  * Sessions over HTTP, for clients in networks that forbid WebSockets: `POST <path>/stream` and `POST <path>/frames`, on the port of
- * `listen` and in `respond`. It has no effect for clients without the option `transports`.
- *
- *     createServer({ features: [httpStream()] })
+ * `listen` and in `respond`. A server has it by default; see the option `transports`.
  *
  * With `cluster()`, each request of a client may reach another node; else all have to reach the same process.
  */
@@ -70,10 +68,10 @@ class HttpStreams implements OwnHooks {
 
   http(path: string, port: PagePort): HttpHandler | undefined {
     const { path: base } = this.#host;
-    if (port === 'separate') return undefined;
-    if (path === `${base}/stream`) return (request, response) => this.#open(request, response);
-    if (path === `${base}/frames`) return (request, response) => this.#take(request, response);
-    return undefined;
+    const isStream = path === `${base}/stream`;
+    if (port === 'separate' || !(isStream || path === `${base}/frames`)) return undefined;
+    if (!this.#host.options.overHttp) return (_request, response) => answer(response, 404);
+    return (request, response) => (isStream ? this.#open(request, response) : this.#take(request, response));
   }
 
   #open(request: IncomingMessage, response: ServerResponse): void {
