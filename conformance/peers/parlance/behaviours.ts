@@ -21,9 +21,11 @@ export interface Host {
   restart?(): void;
   /** Goes on as a page that is loaded again. */
   reload?(): void;
+  /** It serves sessions over HTTP, or comes over HTTP. */
+  readonly http?: true;
 }
 
-/** What the word `abilities` answers. */
+/** What the word `abilities` answers, beside what an end can do as a process. */
 const ABILITIES = ['credentials', 'hold', 'who', 'pace', 'follow', 'goaway', 'bare', 'nonce'];
 
 /** By ID: the object of a client goes on with the session that follows a lost one. */

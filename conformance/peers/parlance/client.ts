@@ -3,7 +3,7 @@ import WebSocket from 'ws';
 import { answering, count } from './behaviours.js';
 
 /** Parlance's client as a peer under test: begins one session after the other until the signal aborts. */
-export async function visit(url: string, signal: AbortSignal): Promise<void> {
+export async function visit(url: string, signal: AbortSignal, isOverHttp = false): Promise<void> {
   let session: ClientSession | undefined;
   const entries = new Map<string, string>();
   const store = {
@@ -20,7 +20,8 @@ export async function visit(url: string, signal: AbortSignal): Promise<void> {
         token: () => 'subject',
         agent: { id: 'subject' },
         store,
-        onRequest: answering({ reload }),
+        onRequest: answering({ reload, ...(isOverHttp && { http: true }) }),
+        transports: [isOverHttp ? 'http' : 'websocket'],
         onError: () => {},
         reconnect: { minDelayMs: 1, maxDelayMs: 20, connectWithinMs: 3_600_000 },
         signal,

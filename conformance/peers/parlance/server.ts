@@ -1,4 +1,4 @@
-import { cluster, createServer, durable, memoryCluster, type Server } from '@parlance/server';
+import { cluster, createServer, durable, httpStream, memoryCluster, type Server } from '@parlance/server';
 import { answering, count, forget } from './behaviours.js';
 
 /** Parlance's server as a peer under test. */
@@ -27,11 +27,11 @@ export async function serve(port = 0): Promise<Served> {
     server = createServer({
       authenticate: ({ token = 'nobody', agentId }) => identityOf(token, agentId),
       onSession: (session) => count(session).catch(() => {}),
-      onRequest: answering({ drain, restart: () => void again(forgetting) }),
+      onRequest: answering({ drain, restart: () => void again(forgetting), http: true }),
       onError: () => {},
       limits: UNLIMITED,
       engine,
-      features: [cluster(), durable(true, { volatile: true })],
+      features: [cluster(), durable(true, { volatile: true }), httpStream()],
     });
     const { url, port: taken } = await server.listen({ port: at, host: '127.0.0.1' });
     at = taken;

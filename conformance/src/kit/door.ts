@@ -1,7 +1,8 @@
-import type { IncomingMessage } from 'node:http';
+import { createServer, type Server as HttpServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import WebSocket, { WebSocketServer } from 'ws';
 import { Deviation } from './deviation.js';
+import { HttpListener } from './http-listener.js';
 import { Changes } from './waiting.js';
 import { Wire } from './wire.js';
 
@@ -92,7 +93,9 @@ export class Dialer implements Door {
 export class Listener implements Door {
   readonly peer = 'client';
   readonly timeoutMs: number;
+  readonly #http: HttpServer;
   readonly #server: WebSocketServer;
+  readonly #requests: HttpListener;
   readonly #changes: Changes;
   #waiting: Wire[] = [];
   /** HELLO is read from upgrade requests that offer it. */
@@ -100,10 +103,14 @@ export class Listener implements Door {
   /** Upgrade requests that are answered with the next {@link open}; `undefined` if each is answered at once. */
   #held: (() => void)[] | undefined;
 
-  constructor(server: WebSocketServer, timeoutMs: number) {
+  constructor(http: HttpServer, timeoutMs: number) {
+    this.#http = http;
+    const server = new WebSocketServer({ server: http, perMessageDeflate: false });
     this.#server = server;
     this.timeoutMs = timeoutMs;
     this.#changes = new Changes(timeoutMs);
+    this.#requests = new HttpListener(timeoutMs, (wire) => this.#add(wire));
+    http.on('request', (request, response) => this.#requests.handle(request, response));
     server.options.handleProtocols = (offered) => {
       if (!offered.has(BINARY)) return false;
       return this.readsRequests && offered.has(READ) && offerIn([...offered]) !== undefined ? READ : BINARY;
@@ -118,27 +125,27 @@ export class Listener implements Door {
         const names = headers['sec-websocket-protocol']?.split(',').map((name) => name.trim());
         wire.take(new Uint8Array(Buffer.from(offerIn(names ?? []) ?? '', 'base64url')));
       }
-      this.#waiting.push(wire);
-      this.#changes.notify();
+      this.#add(wire);
     });
+  }
+
+  #add(wire: Wire): void {
+    this.#waiting.push(wire);
+    this.#changes.notify();
   }
 
   /** Listens on a port of this machine; 0 takes any. */
   static async listen(port: number, timeoutMs: number): Promise<Listener> {
-    const server = new WebSocketServer({
-      port,
-      host: '127.0.0.1',
-      perMessageDeflate: false,
-    });
+    const http = createServer();
     await new Promise<void>((resolve, reject) => {
-      server.once('listening', resolve);
-      server.once('error', reject);
+      http.once('error', reject);
+      http.listen(port, '127.0.0.1', resolve);
     });
-    return new Listener(server, timeoutMs);
+    return new Listener(http, timeoutMs);
   }
 
   get url(): string {
-    return `ws://127.0.0.1:${(this.#server.address() as AddressInfo).port}/session`;
+    return `ws://127.0.0.1:${(this.#http.address() as AddressInfo).port}/session`;
   }
 
   /** Leaves upgrade requests without an answer until {@link open}: a client may leave its connection as soon as another one is open. */
@@ -168,7 +175,12 @@ export class Listener implements Door {
   async close(): Promise<void> {
     this.#release();
     for (const socket of this.#server.clients) socket.terminate();
-    await new Promise((resolve) => this.#server.close(resolve));
+    this.#requests.cut();
+    this.#server.close();
+    await new Promise((resolve) => {
+      this.#http.close(resolve);
+      this.#http.closeAllConnections();
+    });
   }
 }
 

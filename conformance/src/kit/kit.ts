@@ -4,6 +4,7 @@ import type { Encoding } from '../subject.js';
 import { type Fields, packed, unpacked } from './bodies.js';
 import { Deviation, must, mustEqual, NotApplicable } from './deviation.js';
 import { Dialer, type Door, type Upgrade } from './door.js';
+import { DialedStream } from './http-dialer.js';
 import { acceptIn, countIn, helloIn, mapIn, namesIn, type Ticket, textIn, ticketIn } from './members.js';
 import { type Agreement, contextOf, extensionsOf, helloOf, type Offer, windowsOf } from './offers.js';
 import { checkEnvelope, Session } from './session.js';
@@ -20,6 +21,8 @@ export class Kit {
   readonly door: Door;
   /** The vocabulary for TOKEN_NATIVE, if it is there. */
   readonly encoding: Encoding | undefined;
+  /** Connections to a server are streams over HTTP. @default WebSockets */
+  isOverHttp = false;
   readonly #open: { dispose(): Promise<void> }[] = [];
   readonly #unknown: UnknownTest;
 
@@ -37,9 +40,21 @@ export class Kit {
 
   /** A connection without a session. */
   async connect(upgrade?: Upgrade): Promise<Wire> {
+    if (this.isOverHttp) return (await this.stream()).wire;
     const wire = await this.door.open(upgrade);
     this.#open.push({ dispose: async () => wire.cut() });
     return wire;
+  }
+
+  /** A connection over HTTP to a server. @param hello frames in the body of the request for it. */
+  async stream(
+    hello: readonly Uint8Array[] = [],
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<{ readonly stream: DialedStream; readonly wire: Wire }> {
+    const { url, timeoutMs } = this.dialer;
+    const opened = await DialedStream.open(url, timeoutMs, hello, headers);
+    this.#open.push({ dispose: async () => opened.wire.cut() });
+    return opened;
   }
 
   /** A connection of a client under test, and its HELLO. */
@@ -85,8 +100,7 @@ export class Kit {
   }
 
   async #dial(offer: Offer): Promise<{ wire: Wire; agreement: Agreement }> {
-    const wire = await this.door.open();
-    this.#open.push({ dispose: async () => wire.cut() });
+    const wire = await this.connect();
     const hello = helloOf(offer);
     wire.send(envelope('HELLO', null, hello));
     const { fields, bytes } = await controlOn(wire, 'ACCEPT');

@@ -1,8 +1,7 @@
-import type WebSocket from 'ws';
 import { Deviation, must } from './deviation.js';
 import { Changes } from './waiting.js';
 
-/** One WebSocket connection with the peer: what arrives on it, in order. */
+/** One connection with the peer: what arrives on it, in order. */
 
 export interface Closed {
   readonly code: number;
@@ -11,9 +10,24 @@ export interface Closed {
 
 export type Incoming = Uint8Array | string;
 
+/** What carries a connection: a WebSocket, or a stream over HTTP. */
+export interface Socket {
+  readonly readyState: number;
+  readonly OPEN: number;
+  /** Empty over HTTP, as the extensions. */
+  readonly protocol: string;
+  readonly extensions: string;
+  send(message: Incoming, options?: { readonly binary?: boolean; readonly fin?: boolean }): void;
+  close(code: number, reason: string): void;
+  terminate(): void;
+  on(event: 'message', listener: (data: Buffer, isBinary: boolean) => void): unknown;
+  on(event: 'close', listener: (code: number, reason: Buffer) => void): unknown;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+}
+
 export class Wire {
   readonly changes: Changes;
-  readonly socket: WebSocket;
+  readonly socket: Socket;
   /** Set once the connection is closed. */
   closed: Closed | undefined;
   /** Messages that no {@link onMessage} has taken. */
@@ -21,7 +35,7 @@ export class Wire {
   #handler: ((message: Incoming) => void) | undefined;
   #isCut = false;
 
-  constructor(socket: WebSocket, timeoutMs: number) {
+  constructor(socket: Socket, timeoutMs: number) {
     this.socket = socket;
     this.changes = new Changes(timeoutMs);
     socket.on('message', (data: Buffer, isBinary: boolean) =>

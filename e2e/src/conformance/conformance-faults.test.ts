@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { visit } from '../../../conformance/peers/parlance/client.js';
 import { FAULTS as OURS, startFaulty } from '../../../conformance/peers/parlance/faults.js';
+import { HTTP_FAULTS, startFaultyHttp } from '../../../conformance/peers/parlance/http-faults.js';
 import { serve } from '../../../conformance/peers/parlance/server.js';
 import { Dialer, type Door, Listener } from '../../../conformance/src/kit/door.js';
 import { type PythonPeer, pythonMissing, startPython } from '../../../conformance/src/kit/python.js';
@@ -106,6 +107,21 @@ const OUR_FAULTS: readonly Fault[] = [
   { name: 'believes_any_count', fails: ['rebuild/count-too-large'] },
   { name: 'lists_no_interrupted_requests', fails: ['rebuild/open-requests'] },
   { name: 'handles_everything_again', fails: ['durable/acknowledges-what-is-handled'] },
+  { name: 'ignores_numbers', fails: ['http/repeated-number', 'http/out-of-order'] },
+  { name: 'takes_any_key', fails: ['http/unknown-key'] },
+  { name: 'waits_for_whole_requests', fails: ['http/half-a-request'] },
+  { name: 'reads_whole_requests', fails: ['http/any-pieces'] },
+  { name: 'forgets_its_close', fails: ['http/closed-by-the-server'] },
+  { name: 'ignores_closes', fails: ['http/closed-by-the-client'] },
+  { name: 'admits_any_page', fails: ['http/other-origin'] },
+  { name: 'takes_any_body', fails: ['http/refuses'] },
+  { name: 'counts_from_zero', fails: ['http/of-the-client'], client: true },
+  { name: 'sends_without_an_answer', fails: ['http/one-at-a-time'], client: true },
+  { name: 'reads_whole_chunks', fails: ['http/pieces'], client: true },
+  { name: 'dies_of_keep_alives', fails: ['http/keep-alive'], client: true },
+  { name: 'believes_in_failed_requests', fails: ['http/failed-request'], client: true },
+  { name: 'ignores_close_codes', fails: ['http/close-ends'], client: true },
+  { name: 'says_no_close', fails: ['http/client-closes'], client: true },
 ].map((fault) => ({ ...fault, isOurs: true }));
 
 /** The abilities that every peer here has beside its fault. */
@@ -131,22 +147,26 @@ async function started({ name, client, isOurs }: Fault, closing: Close[]): Promi
 }
 
 async function startedOurs(name: string, isClient: boolean, closing: Close[]): Promise<Door> {
-  const fault = OURS[name];
-  if (fault === undefined) throw new Error(`there is no fault ${name}`);
+  const [fault, overHttp] = [OURS[name], HTTP_FAULTS[name]];
+  const start = async (url: string) => {
+    if (overHttp !== undefined) return await startFaultyHttp(url, overHttp);
+    if (fault === undefined) throw new Error(`there is no fault ${name}`);
+    return await startFaulty(url, fault);
+  };
   if (!isClient) {
     const server = await serve();
     closing.push(() => server.close());
-    const faulty = await startFaulty(server.url, fault);
+    const faulty = await start(server.url);
     closing.push(() => faulty.close());
     return new Dialer(faulty.url, TIMEOUT_MS);
   }
   const door = await Listener.listen(0, TIMEOUT_MS);
   closing.push(() => door.close());
-  const faulty = await startFaulty(door.url, fault);
+  const faulty = await start(door.url);
   closing.push(() => faulty.close());
   const stop = new AbortController();
   closing.push(() => stop.abort());
-  void visit(faulty.url, stop.signal);
+  void visit(faulty.url, stop.signal, overHttp !== undefined);
   return door;
 }
 

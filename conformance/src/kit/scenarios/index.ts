@@ -14,6 +14,8 @@ import { DURABLE_PAGES } from './durable-pages.js';
 import { EARLY_HELLO } from './early-hello.js';
 import { FRAGMENTS } from './fragments.js';
 import { GOAWAY } from './goaway.js';
+import { HTTP_CLIENTS } from './http-clients.js';
+import { HTTP_SERVERS } from './http-servers.js';
 import { MESSAGES } from './messages.js';
 import { NONCE } from './nonce.js';
 import { PLAIN } from './plain.js';
@@ -57,4 +59,6 @@ export const SCENARIOS: readonly Scenario[] = [
   ...DURABLE,
   ...DURABLE_PAGES,
   ...PLAIN,
+  ...HTTP_SERVERS,
+  ...HTTP_CLIENTS,
 ];
