@@ -29,6 +29,7 @@ import { encodeBodyFrame, encodeSignalFrame, LinkKind } from '../../packages/pro
 
 import { contextFrames } from './context-examples.js';
 import { creditTable } from './credit-example.js';
+import { httpBodies } from './http-examples.js';
 import { fence, hex } from './markdown.js';
 import { durableRebuildMaps, rebuildMaps } from './rebuild-examples.js';
 import { repliesFrames } from './replies-examples.js';
@@ -189,6 +190,7 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
 
   const message = body(LinkKind.MESSAGE, 0, 1, encoding.encodeVarints('Hello, world!'));
   decodeLinkFrame(message);
+  const request = body(LinkKind.REQUEST, 1, 0, new TextEncoder().encode('hi'));
   const failure = encodeSignalFrame(
     LinkKind.ERROR,
     1,
@@ -246,7 +248,7 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
     ['example dictionary', fence('text', dictionary)],
     ['example avp', hex(avp)],
     ['example link-message', hex(message)],
-    ['example link-request', hex(body(LinkKind.REQUEST, 1, 0, new TextEncoder().encode('hi')))],
+    ['example link-request', hex(request)],
     ['example link-response', hex(body(LinkKind.RESPONSE, 1, 0, new TextEncoder().encode('ok')))],
     ['example link-chunk', hex(body(LinkKind.CHUNK, 1, 1, encoding.encodeVarints(' blue')))],
     ['example link-end', hex(encodeSignalFrame(LinkKind.END, 1))],
@@ -284,7 +286,7 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
     ['example session', sessionSteps()],
     ['table credit', creditTable()],
     ['example link-cancel', hex(encodeSignalFrame(LinkKind.CANCEL, 1))],
-    ...[...contextFrames(), ...tensorFrames(), ...repliesFrames()].map(
+    ...[...contextFrames(), ...tensorFrames(), ...repliesFrames(), ...httpBodies(request)].map(
       ([name, frame]) => [`example ${name}`, hex(frame)] as const,
     ),
   ]);
