@@ -198,6 +198,35 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
     expect(isClean(finished)).toBe(true);
   });
 
+  it('talk over HTTP if both are told to, and show the same', async () => {
+    const own = await startServing(['--http']);
+    const [text, json, refused] = await Promise.all([
+      run(['connect', '--transport', 'http', own.url], { input: 'why is the sky blue?\n' }),
+      run(['connect', '--transport', 'http', '--json', own.url], { input: 'hello\n' }),
+      run(['connect', '--transport', 'http', serving.url], { input: 'hello\n' }),
+    ]);
+    expect(text.stdout).toMatch(/^You said “why is the sky blue\?”: 5 words/);
+    for (const expected of [
+      /→ HELLO /,
+      /← ACCEPT .* session sess_\w+ is open/,
+      /carried by +HTTP requests/,
+      /← end #1 .*the reply is complete/,
+      /connection closed with 1000/,
+    ])
+      expect(text.stderr).toMatch(expected);
+    const events = json.stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    expect(events.find(({ event }) => event === 'agreed')).toMatchObject({ transport: 'http' });
+    expect(events.find(({ what }) => what === 'opening')).toMatchObject({
+      url: expect.stringMatching(/^http:/),
+    });
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('over HTTP') });
+    expect([text, json, refused].every(isClean)).toBe(true);
+    expect(await own.stop()).toBe(0);
+  });
+
   it('exit with code 0 after SIGTERM, and log neither content nor credentials', async () => {
     const own = await startServing(['--log-level', 'debug'], { PARLANCE_TOKEN: TOKEN });
     const input = 'canary-payload-88\n';

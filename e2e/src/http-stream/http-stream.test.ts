@@ -1,7 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { connect } from '@parlance/client';
+import { type InspectionEvent, tap } from '@parlance/client/inspect';
 import type { ServerOptions, ServerSession } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
+import WebSocket from 'ws';
 import { cutSession } from '../kit/cut-session.js';
 import { createCuttingProxy } from '../kit/cutting-proxy.js';
 import { createPeers, failure } from '../kit/peers.js';
@@ -96,6 +98,20 @@ describe('a session over HTTP', () => {
     const { url } = await peers.serve({ authenticate: () => null });
     const refused = await failure(connect(url, { ...OVER_HTTP, token: 'wrong' }));
     expect(refused).toMatchObject({ code: 'rejected', closeCode: 4401 });
+  });
+
+  it('is seen by an inspection', async () => {
+    const events: InspectionEvent[] = [];
+    const tapped = tap(WebSocket, (event) => events.push(event));
+    const { session } = await dial({ onRequest: ({ text }) => text }, { WebSocket: tapped });
+    await session.request('hello');
+    await session.close();
+    expect(events[0]).toMatchObject({ what: 'opening', url: expect.stringMatching(/^http:.*\/session$/) });
+    const labels = events.flatMap((event) => (event.event === 'frame' ? [event.label] : []));
+    expect(labels).toEqual(expect.arrayContaining(['HELLO', 'ACCEPT', 'request', 'response', 'CLOSE']));
+    const closed = { event: 'connection', what: 'closed', code: 1000 };
+    await expect.poll(() => events).toContainEqual(expect.objectContaining(closed));
+    expect(events.at(-1)).toMatchObject({ event: 'state', state: 'closed' });
   });
 
   it('says what answers in place of a session server', async () => {

@@ -1,7 +1,7 @@
 import { request as httpRequest } from 'node:http';
 import { networkInterfaces } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
-import { admin, createServer, metrics, type Server, type ServerOptions } from '@parlance/server';
+import { admin, createServer, httpStream, metrics, type Server, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import type {
   AdminEvent,
@@ -332,6 +332,23 @@ describe('the admin port', () => {
         return close !== undefined;
       })
       .toBe(true);
+  });
+
+  it('says which sessions are carried over HTTP, while they are', async () => {
+    const { url, admin, port } = await serve({ features: [httpStream()] });
+    const proxy = peers.use(await createCuttingProxy(port));
+    await peers.dial(url);
+    const address = url.replace(String(port), String(proxy.port));
+    await peers.dial(address, { transports: ['http'] });
+    const list = async (query: string) => json<AdminSessions>(await ask(admin, `/admin/sessions?${query}`));
+    const carried = async () => (await list('sort=age')).sessions.map(({ labels }) => labels['transport']);
+    expect(await carried()).toEqual([undefined, 'http']);
+    expect((await list('show=transport')).found).toBe(1);
+    const { metrics } = json<AdminState>(await ask(admin, '/admin/state'));
+    expect(metrics['http_streams']).toEqual([{ labels: {}, value: 1 }]);
+    proxy.refuse(true);
+    proxy.cut();
+    await expect.poll(carried).toEqual([undefined, undefined]);
   });
 
   it('is what parlance top reads', async () => {

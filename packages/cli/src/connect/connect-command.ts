@@ -1,3 +1,4 @@
+import type { TransportName } from '@parlance/client';
 import { Algorithm, EncodingName, Subprotocol } from '@parlance/protocol';
 import { type Command, Option } from 'commander';
 import { type CommandEnvironment, type Finish, nameOf, TOKEN_HELP, wholeNumber } from '../base/command.js';
@@ -6,6 +7,7 @@ import { type CommandEnvironment, type Finish, nameOf, TOKEN_HELP, wholeNumber }
 
 const ALGORITHMS = Object.values(Algorithm);
 const ENCODINGS = Object.values(EncodingName);
+const TRANSPORTS: readonly TransportName[] = ['websocket', 'http'];
 
 interface ConnectFlags {
   readonly token?: string;
@@ -13,6 +15,7 @@ interface ConnectFlags {
   readonly encoding?: EncodingName;
   readonly agentId?: string;
   readonly subprotocol: Subprotocol;
+  readonly transport: TransportName;
   readonly model?: string;
   readonly send?: boolean;
   readonly timeout: number;
@@ -49,6 +52,11 @@ export function addConnect(program: Command, environment: CommandEnvironment, fi
       new Option('--subprotocol <name>', 'm2m.v1.json is readable on the wire but has no requests')
         .choices(Object.values(Subprotocol))
         .default(Subprotocol.BINARY),
+    )
+    .addOption(
+      new Option('--transport <name>', 'http is for networks that forbid WebSockets; servers have to allow it')
+        .choices(TRANSPORTS)
+        .default('websocket'),
     )
     .option('--timeout <ms>', 'milliseconds that a reply may take', wholeNumber(1, 2 ** 31 - 1), 60_000)
     .option('--every-frame', 'show each part of a reply on its own line')

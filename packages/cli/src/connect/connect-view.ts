@@ -1,3 +1,4 @@
+import type { ClientSession } from '@parlance/client';
 import {
   CLOSE_CODES,
   type DirectionStats,
@@ -26,7 +27,7 @@ export interface ConnectView {
   /** The client has noticed a change of the session. */
   state(state: string): void;
   /** The session is established: shows what was negotiated. */
-  agreed(session: Session): void;
+  agreed(session: ClientSession): void;
   /** A part of a reply arrived. */
   part(text: string): void;
   /** A reply is complete. */
@@ -188,7 +189,7 @@ export function createJsonView(output: Terminal): ConnectView {
     event: write,
     // The wire has shown it.
     state: () => {},
-    agreed: (session) => emit('agreed', { session: session.id, negotiated: session.negotiated }),
+    agreed: ({ id, transport, negotiated }) => emit('agreed', { session: id, transport, negotiated }),
     part: () => {},
     reply: (text, parts, milliseconds) => emit('reply', { text, parts, milliseconds }),
     message: (message) => emit('message', { text: textOf(message), algorithm: message.algorithm }),
@@ -201,12 +202,13 @@ export function createJsonView(output: Terminal): ConnectView {
   };
 }
 
-function agreement({ id, negotiated }: Session): [string, string][] {
+function agreement({ id, transport, negotiated }: ClientSession): [string, string][] {
   const { algorithms, encoding, extensions, limits } = negotiated;
   // Non-breaking spaces keep a limit and its name on one line.
   const limitTexts = Object.entries(limits).map(([name, value]) => `${name}\u00a0${number(value)}`);
   return [
     ['session', printable(id)],
+    ['carried by', transport === 'http' ? 'HTTP requests' : 'a WebSocket'],
     ['algorithms', `${algorithms.join(', ')}; each message uses the one with the smallest result`],
     [
       'vocabulary',

@@ -1,5 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { type ClientOptions, connect as connectSession, type WebSocketConstructor } from '@parlance/client';
+import {
+  type ClientOptions,
+  type ClientSession,
+  connect as connectSession,
+  type TransportName,
+  type WebSocketConstructor,
+} from '@parlance/client';
 import { tap } from '@parlance/client/inspect';
 import {
   type Algorithm,
@@ -9,7 +15,6 @@ import {
   loadCodecs,
   loadEncoding,
   type ReplyStream,
-  type Session,
   type SessionState,
   type Subprotocol,
 } from '@parlance/protocol';
@@ -28,6 +33,7 @@ export interface ConnectOptions {
   readonly encoding: EncodingName | undefined;
   readonly agentId: string | undefined;
   readonly subprotocol: Subprotocol;
+  readonly transport: TransportName;
   /** Send lines as the messages of a chat with this model. */
   readonly model: string | undefined;
   /** Send lines as one-way messages instead of requests. */
@@ -75,7 +81,7 @@ async function converse(
   const closed = new Promise<void>((resolve) => {
     hasClosed = resolve;
   });
-  let session: Session | undefined;
+  let session: ClientSession | undefined;
   const tapped = tap(
     PlainSocket,
     (event) => {
@@ -119,7 +125,7 @@ export function withHint(error: unknown, token: string | undefined): unknown {
 }
 
 function clientOptions(
-  { token, agentId, encoding, subprotocol }: ConnectOptions,
+  { token, agentId, encoding, subprotocol, transport }: ConnectOptions,
   WebSocket: WebSocketConstructor,
 ): ClientOptions {
   return {
@@ -127,6 +133,7 @@ function clientOptions(
     agentId,
     encodings: encoding && [encoding],
     subprotocol,
+    transports: [transport],
     // It follows nothing, so the server need not tell it the IDs of replies.
     extensions: { replies: false },
     WebSocket,
@@ -142,7 +149,7 @@ class PlainSocket extends LibraryWebSocket {
 
 /** Sends lines to one session, and to the sessions that replace it. */
 class Conversation {
-  readonly #session: Session;
+  readonly #session: ClientSession;
   readonly #options: ConnectOptions;
   readonly #view: ConnectView;
   readonly #lines: Lines;
@@ -160,7 +167,7 @@ class Conversation {
   /** No more lines are sent. */
   #isLeaving = false;
 
-  constructor(session: Session, options: ConnectOptions, view: ConnectView) {
+  constructor(session: ClientSession, options: ConnectOptions, view: ConnectView) {
     this.#session = session;
     this.#options = options;
     this.#view = view;

@@ -176,6 +176,13 @@ describe('parlance top', () => {
     expect(text).toContain('0 waiting; 3 robots');
   });
 
+  it('says which sessions come over HTTP, and names them as others', () => {
+    const lines = shown(140, [row(), row({ labels: { transport: 'http' } })]);
+    expect(lines.filter((line) => / over /.test(line))).toHaveLength(1);
+    expect(lines.filter((line) => / acme +203\.0\.113\.40 +http /.test(line))).toHaveLength(1);
+    expect(lines.filter((line) => / acme /.test(line))).toHaveLength(2);
+  });
+
   it('says what a session waits for, and what a drain does', () => {
     const rows = [row({ waits: 'rate' }), row({ state: 'suspended', suspendedUntil: NOW + 41_000 })];
     const text = shown(undefined, rows, {

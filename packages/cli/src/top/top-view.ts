@@ -34,6 +34,7 @@ const COLUMNS: readonly Column[] = [
   { title: 'session', width: 14, from: 0, value: ({ id }) => id.replace(/^sess_/, '') },
   { title: 'principal', width: 14, from: 0, value: nameOf },
   { title: 'address', width: 15, from: 100, value: ({ address }) => address },
+  { title: 'over', width: 4, from: 130, value: ({ labels }) => labels['transport'] ?? '' },
   { title: 'age', width: 6, isNumber: true, from: 0, value: ({ since }, now) => ageOf(now - since) },
   { title: 'streams', width: 7, isNumber: true, from: 90, value: ({ streams }) => String(streams) },
   { title: 'in', width: 8, isNumber: true, from: 0, value: ({ received }) => bytesOf(received) },
@@ -52,7 +53,8 @@ const COLUMNS: readonly Column[] = [
 
 /** What a feature says of it is nearer to its user than its principal. */
 function nameOf({ labels, principal }: SessionRow): string {
-  return Object.values(labels)[0] ?? principal ?? '';
+  const { transport: _, ...names } = labels;
+  return Object.values(names)[0] ?? principal ?? '';
 }
 
 /** At most as many lines as the terminal has; all of them without a terminal. */

@@ -24,6 +24,12 @@ export interface ClientTransport {
 
 export type TransportName = 'websocket' | 'http';
 
+/** A class for the option `WebSocket` that sees what other transports carry as well. */
+export interface WatchingClass {
+  /** @returns the same transport, whose connections are watched. */
+  watchTransport(transport: ClientTransport): ClientTransport;
+}
+
 /** The events of one connection. None of these functions throws. */
 export interface ConnectionEvents {
   /** @param isSaid the server has read HELLO from the request. */

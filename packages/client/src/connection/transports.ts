@@ -7,6 +7,7 @@ import type {
   ConnectionFailure,
   Frame,
   TransportName,
+  WatchingClass,
 } from './transport.js';
 
 /** How long a transport may take to open before the next one is tried, in milliseconds. */
@@ -22,6 +23,7 @@ interface Given {
   readonly options: {
     readonly transports?: readonly TransportName[] | undefined;
     readonly subprotocol?: Subprotocol | undefined;
+    readonly WebSocket?: object | undefined;
   };
   readonly limits: Pick<Limits, 'maxMessageSize' | 'maxHandshakeSize'>;
 }
@@ -31,7 +33,7 @@ interface Given {
  *
  * @throws {ProtocolError} `invalid_option`.
  */
-export function createModule({ options: { transports = [], subprotocol }, limits }: Given) {
+export function createModule({ options: { transports = [], subprotocol, WebSocket = {} }, limits }: Given) {
   const isKnown = transports.every((name) => name === 'http' || name === 'websocket');
   const isText = transports.includes('http') && subprotocol === Subprotocol.JSON;
   if (!isKnown || isText || transports.length === 0 || new Set(transports).size < transports.length)
@@ -40,8 +42,9 @@ export function createModule({ options: { transports = [], subprotocol }, limits
       "transports: expected 'websocket', 'http' or both; 'http' carries m2m.v1 only",
     );
   const maxRecord = Math.max(limits.maxMessageSize, limits.maxHandshakeSize, MIN_RECORD) + RECORD_HEAD;
+  const { watchTransport = (each) => each } = WebSocket as Partial<WatchingClass>;
   const transport = (webSocket: ClientTransport, clock: Clock): ClientTransport => {
-    const http = httpStreams({ maxRecord, after: (ms, run) => clock.after(ms, run) });
+    const http = watchTransport(httpStreams({ maxRecord, after: (ms, run) => clock.after(ms, run) }));
     const [first, second] = transports.map((name) => (name === 'http' ? http : webSocket));
     return second === undefined
       ? (first as ClientTransport)

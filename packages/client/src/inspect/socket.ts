@@ -1,9 +1,14 @@
-import { HELLO_OFFER, HELLO_READ, notify } from '@parlance/protocol/client';
+import { CloseCode, HELLO_OFFER, HELLO_READ, notify } from '@parlance/protocol/client';
 import type { Direction } from '@parlance/protocol/inspect';
+import type { ClientTransport, Frame, WatchingClass } from '../connection/transport.js';
 import type { WebSocketConstructor } from '../connection/web-socket.js';
 
-/** Learns of everything that happens on the sockets of one class. Connections count from 1. */
+/**
+ * Learns of everything that happens on the sockets of one class, and on connections over HTTP of a client with that class. Connections
+ * count from 1.
+ */
 export interface SocketWatcher {
+  /** @param url begins with `http:` or `https:` if the connection is over HTTP. */
   onOpening(connection: number, url: string): void;
   onOpen(connection: number): void;
   /** A frame, before the client handles it or after it has given it away. Its bytes do not change afterwards. */
@@ -23,7 +28,11 @@ export function watchSockets(WebSocket: WebSocketConstructor, watcher: SocketWat
     notify(report, onThrown);
   };
 
-  return class extends WebSocket {
+  const Watching: WebSocketConstructor & WatchingClass = class extends WebSocket {
+    static watchTransport(transport: ClientTransport): ClientTransport {
+      return watched(transport, watcher, tell, () => ++connections);
+    }
+
     readonly #connection = ++connections;
 
     constructor(url: string, protocols: string[]) {
@@ -56,13 +65,71 @@ export function watchSockets(WebSocket: WebSocketConstructor, watcher: SocketWat
       else super.send(data, onWritten);
     }
   };
+  return Watching;
+}
+
+/** The connections of a transport, as a watcher sees them. */
+function watched(
+  transport: ClientTransport,
+  watcher: SocketWatcher,
+  tell: (report: () => unknown) => void,
+  next: () => number,
+): ClientTransport {
+  return {
+    ...transport,
+    open(url, hello, events) {
+      const connection = next();
+      let said: Frame | undefined;
+      let own: readonly [code: number, reason: string] | undefined;
+      const onFrame = (direction: Direction, frame: Frame | undefined) => {
+        // The memory of a frame may be used again.
+        const copy = typeof frame === 'object' ? new Uint8Array(frame) : frame;
+        if (copy !== undefined) tell(() => watcher.onFrame(connection, direction, copy));
+      };
+      tell(() => watcher.onOpening(connection, String(url).replace(/^ws/, 'http')));
+      const sayHello = () => {
+        said = hello();
+        return said;
+      };
+      const wire = transport.open(url, sayHello, {
+        onOpen(isSaid) {
+          tell(() => watcher.onOpen(connection));
+          if (isSaid) onFrame('sent', said);
+          events.onOpen(isSaid);
+        },
+        onMessage(data) {
+          onFrame('received', data);
+          events.onMessage(data);
+        },
+        onWritable: () => events.onWritable(),
+        onClose(code, reason, failure) {
+          // Over HTTP, no answer repeats the code of this end.
+          const [seen, why] = (code === CloseCode.ABNORMAL ? own : undefined) ?? [code, reason];
+          tell(() => watcher.onClosed(connection, seen, why));
+          events.onClose(code, reason, failure);
+        },
+      });
+      const send = wire.send.bind(wire);
+      const close = wire.close.bind(wire);
+      return Object.assign(wire, {
+        send(frame: Frame) {
+          onFrame('sent', frame);
+          send(frame);
+        },
+        close(code: number, reason: string) {
+          own ??= [code, reason];
+          close(code, reason);
+        },
+      });
+    },
+  };
 }
 
 /** Prints the first fault of an inspection. */
 export function createFaultPrinter(): (error: unknown) => void {
   let hasFailed = false;
   return (error) => {
-    if (!hasFailed) console.error('the inspection of a WebSocket has failed:', error);
+    if (!hasFailed) console.error('the inspection of a connection has failed:', error);
     hasFailed = true;
   };
 }

@@ -1,6 +1,8 @@
 import { encodeControl } from '@parlance/protocol';
 import type { InspectionEvent } from '@parlance/protocol/inspect';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { MemoryTransport } from '../connection/testing/memory-transport.js';
+import type { WatchingClass } from '../connection/transport.js';
 import type { WebSocketLike } from '../connection/web-socket.js';
 import { tap } from './tap.js';
 
@@ -95,5 +97,70 @@ describe('a tapped WebSocket', () => {
     socket.emit('message', { data: request().buffer });
     expect(socket.sent).toHaveLength(1);
     expect(printed).toHaveBeenCalledTimes(1);
+  });
+});
+
+describe('connections over HTTP of a client with a tapped WebSocket', () => {
+  const EVENTS = { onMessage() {}, onWritable() {}, onClose() {} };
+
+  function setUp() {
+    const told: unknown[] = [];
+    const Tapped = tap(FakeSocket, (event) => {
+      if (event.event === 'frame') told.push(`${event.connection} ${event.direction} ${event.label}`);
+      if (event.event === 'connection') told.push([event.connection, event.what, event.url ?? event.code]);
+    });
+    const memory = new MemoryTransport({ takesHello: true }, 'http');
+    const http = (Tapped as unknown as WatchingClass).watchTransport(memory);
+    const hello = () => encodeControl({ type: 'PING', sessionId: 's', timestamp: 1, payload: {} });
+    const open = () => {
+      const wire = http.open(new URL('wss://host/session'), hello, {
+        ...EVENTS,
+        onOpen: () => told.push('opens'),
+        onMessage: () => told.push('handles'),
+      });
+      const connection = memory.connections.at(-1);
+      if (connection === undefined) throw new Error('nothing was opened');
+      return { wire, connection };
+    };
+    return { told, http, open, Tapped };
+  }
+
+  it('are told as sockets are, with a URL that says so, and are the same otherwise', () => {
+    const { told, http, open, Tapped } = setUp();
+    new Tapped('ws://host/session', []);
+    const { wire, connection } = open();
+    expect(wire).toBe(connection);
+    expect([http.name, http.ifSilent]).toEqual(['http', expect.any(String)]);
+    connection.open();
+    wire.send(request());
+    connection.receive(request());
+    connection.lose();
+    expect(told).toEqual([
+      [1, 'opening', 'ws://host/session'],
+      [2, 'opening', 'https://host/session'],
+      [2, 'open', undefined],
+      '2 sent PING',
+      'opens',
+      '2 sent request',
+      '2 received request',
+      'handles',
+      [2, 'closed', 1006],
+    ]);
+    expect(connection.sent).toHaveLength(2);
+  });
+
+  it('end with the code of the server, else with that of the client, which nothing repeats over HTTP', () => {
+    const { told, open } = setUp();
+    for (const code of [1006, 4409]) {
+      const { wire, connection } = open();
+      connection.open();
+      wire.close(1000, 'done');
+      connection.lose(code);
+      expect(connection.closedWith).toBe(1000);
+    }
+    expect(told.filter((each) => Array.isArray(each) && each[1] === 'closed')).toEqual([
+      [1, 'closed', 1000],
+      [2, 'closed', 4409],
+    ]);
   });
 });

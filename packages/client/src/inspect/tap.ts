@@ -5,7 +5,7 @@ import { createFaultPrinter, watchSockets } from './socket.js';
 
 /**
  * Records what travels over the connections of one session: a class for the option `WebSocket` of `connect` that gives
- * an event of schema version 1 to `sink` for each frame, connection, change of the session, and resume. Credentials
+ * an event of schema version 1 to `sink` for each frame, connection, change of the session, and resume, over HTTP as well. Credentials
  * are masked; content is not. Without this class nothing is recorded.
  *
  * Each frame is explained when it passes, which takes some 50 µs.

@@ -3,10 +3,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex, Readable } from 'node:stream';
 import { CloseCode, type ProtocolError, Subprotocol } from '@parlance/protocol';
 import { systemClock } from '@parlance/protocol/internal';
+import type { ServerEndpoint } from '../../session/endpoint.js';
 import type { Refusal } from '../../transport/http/site.js';
 import type { HttpHandler, PagePort } from '../../transport/http/status.js';
 import { webSocketOptions } from '../../transport/http/upgrade.js';
-import type { Feature, Figure } from '../features/feature.js';
+import type { Feature, Figure, Labels } from '../features/feature.js';
 import { NODE, type OwnHooks, type OwnHost, type ThisNode } from '../features/own-feature.js';
 import { HttpStream } from './http-stream.js';
 import { TAKEN, Upload, type UploadOptions } from './upload.js';
@@ -51,6 +52,10 @@ class HttpStreams implements OwnHooks {
       read: (set) => set(this.#streams.size),
     },
   ];
+  /** Of sessions whose connection is at this node. */
+  readonly labels: Labels<ServerEndpoint> = {
+    transport: ({ wire }) => (wire instanceof HttpStream ? 'http' : undefined),
+  };
   readonly #host: OwnHost;
   readonly #node: ThisNode;
   /** By the hexadecimal form of their keys. */
