@@ -1,4 +1,9 @@
-import { encodeClose, encodeRecords, KEEP_ALIVE, RecordReader } from '../../packages/protocol/src/base/records.js';
+import {
+  encodeClose,
+  encodeRecords,
+  KEEP_ALIVE,
+  RecordReader,
+} from '../../packages/protocol/src/base/records.js';
 import { encodeSignalFrame, LinkKind } from '../../packages/protocol/src/link/frame.js';
 
 /** Bodies of HTTP that carry frames. */

@@ -129,8 +129,9 @@ export const HTTP_FAULTS: Readonly<Record<string, HttpFault>> = {
   reads_whole_chunks: { down: takesReadsForRecords },
   dies_of_keep_alives: { down: diesOfKeepAlives },
   believes_in_failed_requests: { status: () => 204 },
-  ignores_close_codes: { down: dropsCloses },
-  says_no_close: { up: dropsCloses },
+  // It refuses what it must with close codes, and ends sessions in order: other parts test that.
+  ignores_close_codes: { down: inRecords(() => ({ close: (code) => code < 4_000 })) },
+  says_no_close: { up: inRecords(() => ({ close: (code) => code !== 1_000 })) },
 };
 
 /** A proxy in front of a server, with the fault. WebSockets pass as they are. */
@@ -174,9 +175,11 @@ function forward(port: number, fault: HttpFault, request: IncomingMessage, respo
   };
   passRequest(request, far, fault, fail);
   far.on('error', () => response.destroy());
-  response.on('error', () => {}).on('close', () => {
-    if (!response.writableFinished) far.destroy();
-  });
+  response
+    .on('error', () => {})
+    .on('close', () => {
+      if (!response.writableFinished) far.destroy();
+    });
   const isStream = path.endsWith('/stream');
   far.on('response', (answer) => {
     if (isStream && answer.statusCode === 200) passStream(answer, response, fault, fail);
@@ -206,9 +209,11 @@ function passRequest(
     }
   });
   request.on('end', () => far.end(join(...held)));
-  request.on('error', () => {}).on('close', () => {
-    if (!request.complete) far.destroy();
-  });
+  request
+    .on('error', () => {})
+    .on('close', () => {
+      if (!request.complete) far.destroy();
+    });
   far.flushHeaders();
 }
 
@@ -229,10 +234,12 @@ function passStream(
       fail();
     }
   });
-  answer.on('error', () => {}).on('close', () => {
-    if (answer.complete) response.end();
-    else response.destroy();
-  });
+  answer
+    .on('error', () => {})
+    .on('close', () => {
+      if (answer.complete) response.end();
+      else response.destroy();
+    });
 }
 
 function passAnswer(answer: IncomingMessage, response: ServerResponse, { status }: HttpFault): void {

@@ -31,7 +31,7 @@ export class ServedStream extends EventEmitter implements Socket {
   deviation: Deviation | undefined;
   /** The status of the next answers; the frames of such requests are dropped. */
   failsWith: number | undefined;
-  /** Bytes that are written together. @default all */
+  /** Bytes that are written together, for the rest of the connection. @default all */
   pieces: number | undefined;
   readonly #response: ServerResponse;
   #writing = Promise.resolve();
@@ -51,16 +51,18 @@ export class ServedStream extends EventEmitter implements Socket {
     this.write(recordOf(this.key));
   }
 
-  /** Sends bytes of the response. */
+  /** Sends bytes of the response: at once, so that they are on their way if the connection is cut, unless they go in pieces. */
   write(bytes: Uint8Array): void {
-    this.#writing = this.#writing.then(async () => {
-      const { pieces = bytes.length } = this;
-      for (let at = 0; at < bytes.length && this.readyState === 1; at += pieces) {
-        this.#response.write(bytes.subarray(at, at + pieces));
-        // What is written in one turn may travel together.
-        if (pieces < bytes.length) await pause(1);
-      }
-    });
+    if (this.pieces === undefined) this.#response.write(bytes);
+    else this.#writing = this.#writing.then(() => this.#writeInPieces(bytes, this.pieces ?? bytes.length));
+  }
+
+  async #writeInPieces(bytes: Uint8Array, size: number): Promise<void> {
+    for (let at = 0; at < bytes.length && this.readyState === 1; at += size) {
+      this.#response.write(bytes.subarray(at, at + size));
+      // What is written in one turn may travel together.
+      await pause(1);
+    }
   }
 
   send(message: Incoming): void {
@@ -100,13 +102,20 @@ export class ServedStream extends EventEmitter implements Socket {
   }
 
   /** A request with frames has come. */
-  take(number: number, frames: readonly Uint8Array[], closed: Closed | undefined, answer: (status: number) => void): void {
+  take(
+    number: number,
+    frames: readonly Uint8Array[],
+    closed: Closed | undefined,
+    answer: (status: number) => void,
+  ): void {
     const [isFirst, last] = [this.numbers.length === 0, this.numbers.at(-1) ?? 0];
     this.numbers.push(number);
-    if (this.#isTaking) this.deviation ??= new Deviation('a request with frames before the last one was answered');
+    if (this.#isTaking)
+      this.deviation ??= new Deviation('a request with frames before the last one was answered');
     // Runtimes may repeat a request by themselves.
     if (number === last && !isFirst) return answer(204);
-    if (number !== last + 1) this.deviation ??= new Deviation(`a request has the number ${number}, expected ${last + 1}`);
+    if (number !== last + 1)
+      this.deviation ??= new Deviation(`a request has the number ${number}, expected ${last + 1}`);
     const { failsWith } = this;
     if (failsWith !== undefined) return answer(failsWith);
     this.#isTaking = true;

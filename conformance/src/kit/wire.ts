@@ -17,7 +17,9 @@ export interface Socket {
   /** Empty over HTTP, as the extensions. */
   readonly protocol: string;
   readonly extensions: string;
-  send(message: Incoming, options?: { readonly binary?: boolean; readonly fin?: boolean }): void;
+  send(message: Incoming): void;
+  /** Over HTTP it is sent as it is. */
+  send(message: Incoming, options: { readonly binary?: boolean; readonly fin?: boolean }): void;
   close(code: number, reason: string): void;
   terminate(): void;
   on(event: 'message', listener: (data: Buffer, isBinary: boolean) => void): unknown;

@@ -54,7 +54,14 @@ describe('the scenarios for any implementation', () => {
     closing.push(() => door.close());
     closing.push(() => stop.abort());
     void visit(door.url, stop.signal, true);
-    const { passed, others } = await judged(door, ['http/', 'streams/', 'cancel/', 'closing/', 'resume/', 'nonce/']);
+    const { passed, others } = await judged(door, [
+      'http/',
+      'streams/',
+      'cancel/',
+      'closing/',
+      'resume/',
+      'nonce/',
+    ]);
     expect(others).toEqual([]);
     expect(passed).toBeGreaterThan(30);
   });

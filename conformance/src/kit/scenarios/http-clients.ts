@@ -43,7 +43,8 @@ export const HTTP_CLIENTS: readonly Scenario[] = [
     name: 'http/of-the-client',
     section: `${SECTION}: requests with frames`,
     tests: 'client',
-    title: 'A client asks for a stream, then sends its frames in requests that are numbered from 1, with the key.',
+    title:
+      'A client asks for a stream, then sends its frames in requests that are numbered from 1, with the key.',
     async run(kit) {
       const { session, stream } = await begun(kit);
       const asking = await ask(session, 3);
@@ -58,7 +59,8 @@ export const HTTP_CLIENTS: readonly Scenario[] = [
     name: 'http/one-at-a-time',
     section: `${SECTION}: numbers`,
     tests: 'client',
-    title: 'A client sends a request with frames only when the one before is answered; what comes meanwhile goes with it, in order.',
+    title:
+      'A client sends a request with frames only when the one before is answered; what comes meanwhile goes with it, in order.',
     async run(kit) {
       const { session, stream } = await begun(kit);
       await session.stillWorks('the handshake');
@@ -109,7 +111,8 @@ export const HTTP_CLIENTS: readonly Scenario[] = [
     name: 'http/failed-request',
     section: `${SECTION}: errors`,
     tests: 'client',
-    title: 'A request with frames that fails is a lost connection, which the client replaces; nothing is lost with it.',
+    title:
+      'A request with frames that fails is a lost connection, which the client replaces; nothing is lost with it.',
     async run(kit) {
       const { session, stream } = await begun(kit);
       await session.stillWorks('the handshake');

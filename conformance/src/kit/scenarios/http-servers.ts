@@ -56,7 +56,8 @@ export const HTTP_SERVERS: readonly Scenario[] = [
     name: 'http/opens',
     section: `${SECTION}: the stream`,
     tests: 'server',
-    title: 'A stream begins with its key, and ACCEPT follows; its response has no length, and nothing may keep it.',
+    title:
+      'A stream begins with its key, and ACCEPT follows; its response has no length, and nothing may keep it.',
     async run(kit) {
       await requires(kit);
       const { stream, wire } = await kit.stream([hello()]);
@@ -74,7 +75,8 @@ export const HTTP_SERVERS: readonly Scenario[] = [
     name: 'http/waits-for-hello',
     section: `${SECTION}: the stream`,
     tests: 'server',
-    title: 'A server answers the request for a stream when that has arrived whole, and takes HELLO from the first request with frames as well.',
+    title:
+      'A server answers the request for a stream when that has arrived whole, and takes HELLO from the first request with frames as well.',
     async run(kit) {
       await requires(kit);
       const request = requestTo(kit.dialer.url, 'stream');
@@ -154,7 +156,8 @@ export const HTTP_SERVERS: readonly Scenario[] = [
     name: 'http/out-of-order',
     section: `${SECTION}: numbers`,
     tests: 'server',
-    title: 'A request whose number is too large, or that comes while another one is under way, gets 409, and its frames are dropped.',
+    title:
+      'A request whose number is too large, or that comes while another one is under way, gets 409, and its frames are dropped.',
     async run(kit) {
       const over = await begun(kit);
       const { session, stream } = over;
@@ -185,7 +188,11 @@ export const HTTP_SERVERS: readonly Scenario[] = [
       const { session, stream } = over;
       const forged = Uint8Array.from(stream.key, (byte, at) => (at === 0 ? byte ^ 1 : byte));
       for (const body of [bodyOf(1, forged, session.control('PING')), new Uint8Array()])
-        mustEqual((await stream.post(body)).status, 404, 'the answer to a request without a key that is known');
+        mustEqual(
+          (await stream.post(body)).status,
+          404,
+          'the answer to a request without a key that is known',
+        );
       mustEqual(await pongs(over, 'a request with another key'), 0, 'the number of PONG');
     },
   },
@@ -193,7 +200,8 @@ export const HTTP_SERVERS: readonly Scenario[] = [
     name: 'http/half-a-request',
     section: `${SECTION}: requests with frames`,
     tests: 'server',
-    title: 'A request that breaks off has given its whole frames, and its connection is lost; the session is not.',
+    title:
+      'A request that breaks off has given its whole frames, and its connection is lost; the session is not.',
     async run(kit) {
       const { session, stream } = await begun(kit);
       const ping = session.control('PING');
@@ -305,7 +313,8 @@ export const HTTP_SERVERS: readonly Scenario[] = [
     name: 'http/other-origin',
     section: `${SECTION}: pages of other origins`,
     tests: 'server',
-    title: 'Pages of other origins are refused with REJECT and 4403, cookies count with an origin alone, and a key is worth nothing to another page.',
+    title:
+      'Pages of other origins are refused with REJECT and 4403, cookies count with an origin alone, and a key is worth nothing to another page.',
     async run(kit) {
       const over = await begun(kit);
       const { session, stream } = over;

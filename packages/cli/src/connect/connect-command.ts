@@ -54,7 +54,10 @@ export function addConnect(program: Command, environment: CommandEnvironment, fi
         .default(Subprotocol.BINARY),
     )
     .addOption(
-      new Option('--transport <name>', 'http is for networks that forbid WebSockets; servers have to allow it')
+      new Option(
+        '--transport <name>',
+        'http is for networks that forbid WebSockets; servers have to allow it',
+      )
         .choices(TRANSPORTS)
         .default('websocket'),
     )
