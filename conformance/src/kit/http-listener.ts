@@ -82,6 +82,8 @@ export class ServedStream extends EventEmitter implements Socket {
   }
 
   terminate(): void {
+    // What was sent is on its way, as over a WebSocket.
+    this.#response.socket?.uncork();
     this.#response.destroy();
   }
 
