@@ -1,22 +1,17 @@
 import { connect as connectTcp, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Attack } from './attack.js';
+import { MOST_CONNECTIONS, MOST_CREDENTIALS } from './bounds.js';
 import type { Scene } from './scene.js';
 import type { Peer } from './wire.js';
 
 /** Attacks by strangers: upgrades, credentials, and connections that never send HELLO. */
 
-/** Per address in a window of at most a minute: the announced rate, with the tolerance of a receiver. */
-const MOST_CREDENTIALS = 200;
 /**
  * Per address in the ten seconds of an attack: the minute's 600 at once, then 10 per second, and some
  * tolerance.
  */
 const MOST_RESUMES = 720;
-/**
- * The most open connections: 100 sessions and 1,000 handshakes of one address, and those of the neighbour.
- */
-const MOST_CONNECTIONS = 1_100 + 10;
 
 /** Repeats an attempt, `at` of them in parallel, until the scene is over. */
 async function knock(scene: Scene, at: number, once: () => Promise<void>): Promise<void> {

@@ -6,6 +6,7 @@ import type { ServerName } from './server.js';
 export const CATEGORIES = [
   'admission',
   'handshake',
+  'http',
   'frames',
   'expansion',
   'time',

@@ -32,6 +32,13 @@ export const BOUNDS = {
   aliveMs: 10_000,
 } as const;
 
+/** Per address in a window of at most a minute: the announced rate, with the tolerance of a receiver. */
+export const MOST_CREDENTIALS = 200;
+/**
+ * The most open connections: 100 sessions and 1,000 handshakes of one address, and those of the neighbour.
+ */
+export const MOST_CONNECTIONS = 1_100 + 10;
+
 /**
  * Times count only in relation to what was measured in the same run: how long a neighbour waits without an attack, and beside a
  * well-behaved client that echoes texts of a MiB; and what each of them costs the server.

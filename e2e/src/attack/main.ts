@@ -9,6 +9,7 @@ import { EXPANSION } from './expansion.js';
 import { FRAMES } from './frames.js';
 import { GATEWAY } from './gateway.js';
 import { HANDSHAKE } from './handshake.js';
+import { HTTP } from './http.js';
 import { LOGS } from './logs.js';
 import { MEMORY } from './memory.js';
 import { NODES } from './nodes/attacks.js';
@@ -51,6 +52,7 @@ const { values } = readCommandLine(USAGE, {
 const ATTACKS: Readonly<Record<Category, readonly Attack[]>> = {
   admission: ADMISSION,
   handshake: HANDSHAKE,
+  http: HTTP,
   frames: FRAMES,
   expansion: EXPANSION,
   time: TIME,

@@ -12,6 +12,7 @@ import {
   type Credentials,
   cluster,
   createServer,
+  httpStream,
   type Identity,
   keptReplies,
   memoryCluster,
@@ -196,6 +197,7 @@ const common: ServerOptions = {
 };
 const SERVERS = {
   main: { ...common, features: [metrics()] },
+  http: { ...common, features: [httpStream()] },
   mailbox: { ...common, onSession },
   streams: { ...common, onSession, features: [tensors({ transfers: 'stream' })] },
   gateway: { ...common, onRequest: gateway(['gpt-4o*']) },
