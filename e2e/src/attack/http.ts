@@ -325,6 +325,7 @@ export const HTTP: readonly Attack[] = [
         const frames = Array.from({ length: 100 }, (_, at) =>
           bodyFrame(LinkKind.REQUEST, 'x', { stream: 2 * at + 1 }),
         );
+        scene.floors += frames.length;
         await post(scene, 'frames', { body: bodyOf(stream.key, 1, ...frames) });
       }
       await scene.wait();
