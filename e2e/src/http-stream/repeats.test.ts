@@ -96,7 +96,7 @@ describe('numbers', () => {
     request.destroy();
   });
 
-  it('that come in one go on one connection are taken in order', async () => {
+  it('that come in one go on one connection are taken in order, as far as they are', async () => {
     const { port } = await serve();
     const { key, types, request } = await open(port);
     await expect.poll(types).toEqual(['ACCEPT']);
@@ -110,9 +110,18 @@ describe('numbers', () => {
       const head = `POST ${FRAMES} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: text/plain\r\ncontent-length: ${body.length}`;
       line.write(Buffer.concat([Buffer.from(`${head}\r\n\r\n`), body]));
     }
+    let isOver = false;
+    line.on('close', () => {
+      isOver = true;
+    });
     const answers = () => [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status);
-    await expect.poll(answers).toEqual(['204', '204', '204', '204']);
-    await expect.poll(types).toEqual(['ACCEPT', 'PONG', 'PONG', 'PONG']);
+    await expect.poll(() => isOver || answers().length === 4).toBe(true);
+    // One that comes before the last one has ended is out of order, and ends the line.
+    const taken = Math.min(3, answers().filter((status) => status === '204').length);
+    expect(taken).toBeGreaterThan(0);
+    expect(['204', '409']).toEqual(expect.arrayContaining(answers()));
+    expect((await post(port, FRAMES, frames(key, taken + 1, PING))).status).toBe(204);
+    await expect.poll(types).toEqual(['ACCEPT', ...Array.from({ length: taken + 1 }, () => 'PONG')]);
     line.destroy();
     request.destroy();
   });
