@@ -1,4 +1,4 @@
-import { cluster, createServer, durable, httpStream, memoryCluster, type Server } from '@parlance/server';
+import { cluster, createServer, durable, memoryCluster, type Server } from '@parlance/server';
 import { answering, count, forget } from './behaviours.js';
 
 /** Parlance's server as a peer under test. */
@@ -31,7 +31,7 @@ export async function serve(port = 0): Promise<Served> {
       onError: () => {},
       limits: UNLIMITED,
       engine,
-      features: [cluster(), durable(true, { volatile: true }), httpStream()],
+      features: [cluster(), durable(true, { volatile: true })],
     });
     const { url, port: taken } = await server.listen({ port: at, host: '127.0.0.1' });
     at = taken;

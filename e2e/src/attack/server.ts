@@ -12,7 +12,6 @@ import {
   type Credentials,
   cluster,
   createServer,
-  httpStream,
   type Identity,
   keptReplies,
   memoryCluster,
@@ -197,7 +196,7 @@ const common: ServerOptions = {
 };
 const SERVERS = {
   main: { ...common, features: [metrics()] },
-  http: { ...common, features: [httpStream()] },
+  http: common,
   mailbox: { ...common, onSession },
   streams: { ...common, onSession, features: [tensors({ transfers: 'stream' })] },
   gateway: { ...common, onRequest: gateway(['gpt-4o*']) },

@@ -4,7 +4,7 @@ import { connect as connectSocket, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { CloseCode, decodeControl } from '@parlance/protocol';
 import { encodeClose, RecordReader } from '@parlance/protocol/records';
-import { httpStream, type ServerOptions } from '@parlance/server';
+import type { ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createPeers } from '../kit/peers.js';
 import { merged } from '../kit/server-options.js';
@@ -25,9 +25,7 @@ const STREAM = '/session/stream';
 const FRAMES = '/session/frames';
 
 async function serve(options: ServerOptions = {}) {
-  const { server, port } = await peers.serve(
-    merged({ features: [httpStream()], limits: UNLIMITED }, options),
-  );
+  const { server, port } = await peers.serve(merged({ limits: UNLIMITED }, options));
   return { server, port };
 }
 

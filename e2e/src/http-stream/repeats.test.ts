@@ -4,7 +4,7 @@ import { type AddressInfo, connect as connectSocket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { CloseCode, decodeControl } from '@parlance/protocol';
 import { encodeClose, encodeRecords, RecordReader } from '@parlance/protocol/records';
-import { httpStream, type ServerOptions } from '@parlance/server';
+import type { ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createPeers, failure, helloBytes } from '../kit/peers.js';
 import { merged } from '../kit/server-options.js';
@@ -24,9 +24,7 @@ const typesIn = (records: readonly Uint8Array[]) => controlsIn(records).map(({ t
 const EXTENSIONS = { link: '{}', resume: '{}' };
 
 async function serve(options: ServerOptions = {}) {
-  const { server, port } = await peers.serve(
-    merged({ features: [httpStream()], limits: UNLIMITED }, options),
-  );
+  const { server, port } = await peers.serve(merged({ limits: UNLIMITED }, options));
   return { server, port };
 }
 

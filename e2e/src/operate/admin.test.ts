@@ -1,7 +1,7 @@
 import { request as httpRequest } from 'node:http';
 import { networkInterfaces } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
-import { admin, createServer, httpStream, metrics, type Server, type ServerOptions } from '@parlance/server';
+import { admin, createServer, metrics, type Server, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import type {
   AdminEvent,
@@ -335,7 +335,7 @@ describe('the admin port', () => {
   });
 
   it('says which sessions are carried over HTTP, while they are', async () => {
-    const { url, admin, port } = await serve({ features: [httpStream()] });
+    const { url, admin, port } = await serve();
     const proxy = peers.use(await createCuttingProxy(port));
     await peers.dial(url);
     const address = url.replace(String(port), String(proxy.port));
