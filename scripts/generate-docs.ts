@@ -1,10 +1,10 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { COVERAGE, coveragePage, readRequirements } from '../conformance/src/requirements.js';
 import { designPages, recordTable, tooLong } from './docs/design.js';
 import { buildExamples } from './docs/examples.js';
 import { buildLifecycleTable, LIFECYCLE_TABLE } from './docs/lifecycle-table.js';
 import { brokenLinks, brokenPaths, markdownFiles } from './docs/links.js';
 import { redisTable } from './docs/redis-commands.js';
-import { coveragePage, readRequirements } from './docs/requirements.js';
 import { survivalTables } from './docs/survival.js';
 import { buildTables } from './docs/tables.js';
 
@@ -21,6 +21,13 @@ const FILES = [
   'docs/SURVIVAL.md',
   'docs/DURABLE.md',
   'docs/design/README.md',
+];
+/** Pages that name paths of the repository. */
+const MAPS = [
+  'CONTRIBUTING.md',
+  'packages/server/src/README.md',
+  'packages/client/src/README.md',
+  'scripts/README.md',
 ];
 const check = process.argv.includes('--check');
 const sections = new Map([
@@ -46,14 +53,14 @@ for (const file of FILES) {
 const faults: string[] = [];
 const written = [
   [LIFECYCLE_TABLE, buildLifecycleTable()],
-  [`${FOLDER}/coverage.md`, coveragePage(readRequirements(faults), faults)],
+  [COVERAGE, coveragePage(readRequirements(faults), faults)],
 ] as const;
 for (const [file, text] of written) {
   if (!existsSync(file) || readFileSync(file, 'utf8') !== text) update(file, text);
 }
 faults.push(
   ...brokenLinks(markdownFiles()),
-  ...['CONTRIBUTING.md', ...designPages()].flatMap(brokenPaths),
+  ...[...MAPS, ...designPages()].flatMap(brokenPaths),
   ...designPages().flatMap((file) => tooLong(file, readFileSync(file, 'utf8'))),
 );
 for (const fault of faults) console.error(fault);

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { SCENARIOS } from '../../conformance/src/kit/scenarios/index.js';
-import { table } from './markdown.js';
+import { table } from '../../scripts/docs/markdown.js';
+import { SCENARIOS } from './kit/scenarios/index.js';
 
 /**
  * The numbered requirements of the specification, and what covers each. Every MUST belongs to one number, and every number
@@ -14,7 +14,8 @@ const FOLDER = 'docs/protocol';
  * scenario, or says why none can see it as `no scenario: reason`.
  */
 const REGISTRY = 'conformance/requirements.json';
-const GENERATED = 'coverage.md';
+/** Where `npm run docs` writes {@link coveragePage}. */
+export const COVERAGE = 'conformance/coverage.md';
 
 interface Requirement {
   readonly id: string;
@@ -32,10 +33,9 @@ export function readRequirements(faults: string[]): readonly Requirement[] {
   const order = /\]\(([a-z0-9-]+\.md)\)/g;
   const contents = readFileSync(join(FOLDER, 'README.md'), 'utf8');
   const files = ['README.md', ...[...contents.matchAll(order)].map(([, name = '']) => name)];
-  const listed = [...new Set(files)].filter((name) => name !== GENERATED);
+  const listed = [...new Set(files)];
   for (const name of readdirSync(FOLDER))
-    if (!listed.includes(name) && name !== GENERATED)
-      faults.push(`${FOLDER}/README.md does not list ${name}`);
+    if (!listed.includes(name)) faults.push(`${FOLDER}/README.md does not list ${name}`);
   const requirements = listed.flatMap((name) => requirementsOf(name, faults));
   const seen = new Set<string>();
   for (const { id, file } of requirements) {
@@ -89,7 +89,7 @@ export function coveragePage(requirements: readonly Requirement[], faults: strin
   const open: string[][] = [];
   for (const { id, file, part } of requirements) {
     const coverage = registry[id];
-    const place = `[${part.replaceAll('|', '\\|')}](${file})`;
+    const place = `[${part.replaceAll('|', '\\|')}](../${FOLDER}/${file})`;
     if (coverage === undefined) faults.push(`${REGISTRY}: nothing covers ${id}, and no reason says why`);
     else if ('none' in coverage) open.push([id, place, coverage.none]);
     else {
@@ -101,7 +101,7 @@ export function coveragePage(requirements: readonly Requirement[], faults: strin
   }
   return `# Coverage
 
-Written by \`npm run docs\` from [conformance/requirements.json](../../${REGISTRY}); a check fails if a test that it names does not exist.
+Written by \`npm run docs\` from [requirements.json](requirements.json); a check fails if a test that it names does not exist.
 
 ${covered.length} of ${requirements.length} requirements are covered by a test, a golden vector or a scenario.
 
@@ -135,8 +135,8 @@ function check(id: string, coverage: string, faults: string[]): void {
 
 function shown(coverage: string): string {
   const [, kind = '', name = ''] = /^([^:]+): (.+)$/s.exec(coverage) ?? [];
-  if (kind === 'vector') return `vectors [${name}](../../conformance/vectors/${name}.json)`;
+  if (kind === 'vector') return `vectors [${name}](vectors/${name}.json)`;
   if (kind === 'scenario') return `scenario ${name}`;
   if (kind === 'no scenario') return `no scenario: ${name}`;
-  return `[${kind.split('/').at(-1)}](../../${kind}): ${name.replaceAll('|', '\\|')}`;
+  return `[${kind.split('/').at(-1)}](../${kind}): ${name.replaceAll('|', '\\|')}`;
 }
