@@ -42,7 +42,7 @@ export function survivalTables(): ReadonlyMap<string, string> {
   /** The number of each reason, in the order in which a reader finds them. */
   const reasons = new Map<string, number>();
   const numberOf = ({ why, see }: Failure): number => {
-    const reason = `${why} ([${see.replace(/#.*/, '')}](${see}))`;
+    const reason = `${why} ([${see.replace(/#.*/, '') || 'above'}](${see}))`;
     const number = reasons.get(reason) ?? reasons.size + 1;
     reasons.set(reason, number);
     return number;

@@ -106,12 +106,12 @@ const IN_MEMORY: Failure = {
 const LEFT: Failure = {
   error: 'session_lost',
   why: 'A plain session is in the memory of its node, and there is no other one that could take it.',
-  see: 'guide/resume.md#what-survives-what',
+  see: '#in-short',
 };
 const PAGE_IS_GONE: Failure = {
   error: 'session_closed',
   why: 'Only the page that asked can read the reply, and it is gone. The next one follows a kept reply, from where it stopped.',
-  see: 'guide/resume.md#what-survives-what',
+  see: '#in-short',
 };
 const TAKEN_OVER: Failure = {
   error: 'taken_over',
@@ -141,12 +141,12 @@ const PEER_STREAM: Failure = {
 const FORGOTTEN: Failure = {
   error: 'unknown_reply',
   why: 'Kept replies are in the engine, and that has lost them. The requester gets the whole reply.',
-  see: 'CLUSTER.md#when-redis-fails',
+  see: 'operate/redis.md#when-redis-fails',
 };
 const RECORD_LOST: Failure = {
   error: 'interrupted',
   why: 'The record of the reply is gone from the engine, or lacks parts that its node has written, so it ends. The requester gets the whole reply.',
-  see: 'CLUSTER.md#when-redis-fails',
+  see: 'operate/redis.md#when-redis-fails',
 };
 
 const ENGINE_IS_GONE: Failure = {

@@ -208,7 +208,7 @@ export const ALLOWED: readonly Row[] = [
     after: ['engine', 'paused', 'parted'],
     isLasting: true,
     at: 'anyone',
-    says: 'CLUSTER.md, When Redis fails: for longer, the reply is no longer kept',
+    says: 'operate/redis.md, When Redis fails: for longer, the reply is no longer kept',
   },
   {
     of: ['request'],
@@ -322,7 +322,7 @@ function isBeside({ beside }: Row, { from, to }: Happening, happenings: readonly
 }
 
 /**
- * Known nodes stay known for as long as the engine fails (CLUSTER.md, When Redis fails), so that what ends with its node may end
+ * Known nodes stay known for as long as the engine fails (operate/redis.md, When Redis fails), so that what ends with its node may end
  * later then.
  */
 function felt({ at }: Row, happening: Happening, happenings: readonly Happening[]): Happening {

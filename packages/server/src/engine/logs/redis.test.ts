@@ -52,8 +52,8 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'kept replies in Red
 
   it('need the commands that the guide names, and no others', async () => {
     await using server = await startRedis();
-    const guide = await readFile(new URL('../../../../../docs/CLUSTER.md', import.meta.url), 'utf8');
-    const [section = ''] = /A user with `~parlance[\s\S]*?With `redis\(\{ client/.exec(guide) ?? [];
+    const guide = await readFile(new URL('../../../../../docs/operate/redis.md', import.meta.url), 'utf8');
+    const [section = ''] = /A user with `~parlance[\s\S]*?## A client of your own/.exec(guide) ?? [];
     const commands = [...section.matchAll(/`([A-Z]+)`/g)].map(([, name = '']) => `+${name}`);
     const rights = ['on', '>password', '~parlance:*', '&parlance:*', ...commands];
     await server.client.call('ACL', 'SETUSER', 'app', ...rights);
