@@ -145,6 +145,7 @@ export const CHECKS: readonly Check[] = [
   command('unused code', 'knip'),
   { name: 'house', part: 'check', lane: 'computing', run: () => node('scripts/check-house.ts') },
   { name: 'plain words', part: 'check', lane: 'computing', run: () => node('scripts/check-words.ts') },
+  { name: 'length of pages', part: 'check', lane: 'computing', run: () => node('scripts/check-pages.ts') },
   {
     name: 'docs in sync',
     part: 'check',
