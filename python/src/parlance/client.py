@@ -1,0 +1,219 @@
+"""`connect`: from options to a session."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import ssl as ssl_module
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from .codecs import brotli
+from .codecs.coder import available
+from .codecs.m2m import Key
+from .codecs.token_native import HASHES, Vocabulary
+from .core import zstd
+from .core.agreement import Offer
+from .core.errors import ParlanceError
+from .core.events import SessionReset
+from .core.limits import Limits, Timers
+from .core.session import SessionCore
+from .core.ticket import Ticket
+from .dialing import check_url
+from .driver import Driver
+from .handlers import Handler
+from .options import Reconnect, TokenSource
+from .session import Session, Setup
+from .stores import Store
+
+_log: Final = logging.getLogger("parlance")
+
+
+def connect(
+    url: str,
+    *,
+    token: TokenSource | None = None,
+    agent_id: str | None = None,
+    agent: Mapping[str, Any] | None = None,
+    store: Store | None = None,
+    on_request: Handler | None = None,
+    on_reset: Callable[[SessionReset], object] | None = None,
+    algorithms: tuple[str, ...] | None = None,
+    context: bool = True,
+    vocabulary: Any = None,
+    security: Key | None = None,
+    reconnect: Reconnect | bool = True,
+    limits: Limits | None = None,
+    timers: Timers | None = None,
+    headers: Mapping[str, str] | None = None,
+    ssl: ssl_module.SSLContext | None = None,
+    proxy: str | bool | None = True,
+) -> Session:
+    """Connect to a session server: `async with connect(url) as session`, or `session = await connect(url)`.
+
+    Parameters
+    ----------
+    url : str
+        `ws:` or `wss:`; `http:` and `https:` mean the same. It must not have a secret in it.
+    token : str or callable, optional
+        Credentials, or a function (`async` or not) that returns them: it is called for each connection, and again before
+        they end.
+    agent_id : str, optional
+        The agent that this client wants to be. The server decides.
+    agent : mapping, optional
+        What this agent says of itself to others, as JSON of at most 4 KiB.
+    store : FileStore, optional
+        Keeps what the next process needs to take the session up after this one has died.
+    on_request : callable, optional
+        Answers requests of the server and of other agents: it is called with a `Message` and a `RequestContext`, and returns
+        the answer or yields its parts. Without it, requests are answered `unsupported`.
+    on_reset : callable, optional
+        Told if the session was lost, and what of it.
+    algorithms : tuple of str, optional
+        What to offer, in order of preference. Default: all that this Python has.
+    context : bool, default True
+        Whether messages may be coded against earlier ones, for which `parlance-client[context]` is needed.
+    vocabulary : str or tiktoken.Encoding, optional
+        Lets text travel as token IDs; a name is loaded by `tiktoken`.
+    security : Key, optional
+        Protects every body in both directions with a key that both ends share.
+    reconnect : Reconnect or bool, default True
+        How to connect again; `False` never does, and a lost connection ends the session.
+    limits : Limits, optional
+    timers : Timers, optional
+    headers : mapping, optional
+        Beside those of the upgrade request.
+    ssl : ssl.SSLContext, optional
+    proxy : str, bool or None, default True
+        As of `websockets`: `True` takes that of the environment, `None` takes none.
+
+    Returns
+    -------
+    Session
+
+    Raises
+    ------
+    ParlanceError
+        `invalid_option`, `vocabulary_unavailable`.
+    """
+    address = check_url(url)
+    limits, timers = limits or Limits(), timers or Timers()
+    attempts = reconnect if isinstance(reconnect, Reconnect) else Reconnect() if reconnect else None
+    words = _vocabulary(vocabulary) if security is None else None
+    offer = _offer(
+        limits,
+        algorithms=("M2M",) if security is not None else algorithms,
+        vocabulary=words,
+        has_context=context and security is None and zstd.AVAILABLE,
+        agent_id=agent_id,
+        agent=agent,
+        resumes=attempts is not None,
+        rebuilds=store is not None,
+    )
+    options: dict[str, Any] = {"additional_headers": dict(headers or {}), "proxy": proxy}
+    if ssl is not None:
+        options["ssl"] = ssl
+    if security is not None and not brotli.AVAILABLE:
+        _log.info("without Brotli, protected bodies are not compressed")
+    keeper = _Keeper(store, f"parlance:{address}") if store is not None else None
+
+    def make(session: Session) -> tuple[SessionCore, Driver]:
+        ticket = keeper.open() if keeper is not None else None
+        core = SessionCore(
+            offer,
+            timers=timers,
+            unix_ms=lambda: time.time_ns() // 1_000_000,
+            nonce=lambda: os.urandom(16),
+            save=keeper.save if keeper is not None else None,
+            ticket=ticket,
+        )
+        driver = Driver(
+            core,
+            address,
+            token=token,
+            limits=limits,
+            timers=timers,
+            reconnect=attempts,
+            socket_options=options,
+            handle=session.handle,
+        )
+        return core, driver
+
+    def release(is_over: bool) -> None:
+        if keeper is not None:
+            keeper.close(is_over)
+
+    return Session(Setup(limits, words, security, on_request, on_reset, make, release))
+
+
+def _vocabulary(given: Any) -> Vocabulary | None:
+    if given is None or isinstance(given, Vocabulary):
+        return given
+    return Vocabulary.load(given) if isinstance(given, str) else Vocabulary(given)
+
+
+def _offer(
+    limits: Limits,
+    *,
+    algorithms: tuple[str, ...] | None,
+    vocabulary: Vocabulary | None,
+    has_context: bool,
+    agent_id: str | None,
+    agent: Mapping[str, Any] | None,
+    resumes: bool,
+    rebuilds: bool,
+) -> Offer:
+    if algorithms is None:
+        algorithms = ("TOKEN_NATIVE", *available()) if vocabulary is not None else available()
+    extensions: dict[str, Any] = {"replies": {}}
+    if has_context:
+        extensions["context"] = {"max_bytes": limits.context_bytes, "max_messages": limits.context_messages}
+    if resumes:
+        extensions |= {"resume": {}, "move": 1, "durable": 1}
+        if rebuilds:
+            extensions["rebuild"] = 1
+    if agent_id is not None or agent is not None:
+        described = dict(agent or {})
+        if len(json.dumps(described)) > 4_096:
+            raise ParlanceError("invalid_option", "agent: at most 4 KiB of JSON")
+        extensions["agents"] = {"metadata": described}
+    hashes = {}
+    if vocabulary is not None and vocabulary.hash() != HASHES[vocabulary.name]:
+        hashes[vocabulary.name] = vocabulary.hash()
+    return Offer(
+        algorithms=algorithms,
+        limits=limits,
+        encodings=(vocabulary.name,) if vocabulary is not None else (),
+        vocabularies=hashes,
+        agent_id=agent_id,
+        extensions=extensions,
+    )
+
+
+class _Keeper:
+    """The entry of one session in the store of the application."""
+
+    def __init__(self, store: Store, key: str) -> None:
+        self._store = store
+        self._key = key
+
+    def open(self) -> Ticket | None:
+        self._store.open()
+        text = self._store.get(self._key)
+        try:
+            value = json.loads(text) if text is not None else None
+        except ValueError:
+            value = None
+        return Ticket.from_json(value)
+
+    def save(self, ticket: Ticket) -> None:
+        self._store.set(self._key, json.dumps(ticket.as_json()))
+
+    def close(self, is_over: bool) -> None:
+        if is_over:
+            self._store.set(self._key, None)
+        self._store.close()
+
+

@@ -1,0 +1,1 @@
+"""Codecs: pairs of functions between content and coded bytes (part 8)."""

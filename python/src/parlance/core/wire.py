@@ -1,0 +1,98 @@
+"""Varints, text and base64 as the protocol writes them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Final
+
+from .errors import ParlanceError
+
+Buffer = bytes | bytearray | memoryview
+
+MAX_SAFE: Final = 2**53 - 1
+_SMALL: Final = tuple(bytes([number]) for number in range(128))
+
+
+def varint(number: int) -> bytes:
+    """Write an unsigned LEB128 in its shortest form (CONV-1)."""
+    if number < 128:
+        return _SMALL[number]
+    out = bytearray()
+    while number > 127:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def varint_length(number: int) -> int:
+    """Return how many bytes `varint` writes."""
+    return max(1, (number.bit_length() + 6) // 7)
+
+
+def read_varint(data: Buffer, at: int, most: int = MAX_SAFE) -> tuple[int, int]:
+    """Read a varint (CONV-2).
+
+    Returns
+    -------
+    number, at : int
+        The number, and where the next field begins.
+
+    Raises
+    ------
+    ParlanceError
+        `truncated`, `bad_varint`.
+    """
+    value = shift = 0
+    size = len(data)
+    while True:
+        if at >= size:
+            raise ParlanceError("truncated", "a varint is cut off")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift > 49:
+            raise ParlanceError("bad_varint", "a varint of more than 8 bytes")
+    if (byte == 0 and shift) or value > most:
+        raise ParlanceError("bad_varint", f"a varint is overlong, or above {most}")
+    return value, at
+
+
+def text_of(data: Buffer) -> str:
+    """Decode UTF-8 without replacing anything (CONV-4).
+
+    Raises
+    ------
+    ParlanceError
+        `bad_utf8`.
+    """
+    try:
+        return str(data, "utf-8")
+    except UnicodeDecodeError as error:
+        raise ParlanceError("bad_utf8", f"byte {error.start} is not UTF-8") from None
+
+
+def base64_of(text: str) -> bytes:
+    """Decode base64 with its padding, and refuse every other spelling of the same bytes (CONV-3).
+
+    Raises
+    ------
+    ParlanceError
+        `bad_base64`.
+    """
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise ParlanceError("bad_base64", "a text is not base64") from None
+    if base64.b64encode(data).decode() != text:
+        raise ParlanceError("bad_base64", "bits after the last byte are not zero")
+    return data
+
+
+def utf16_length(text: str) -> int:
+    """Return the length of a text in UTF-16 units, as the protocol counts characters in JSON."""
+    return len(text) + sum(character > "\uffff" for character in text)

@@ -1,0 +1,163 @@
+"""Answering requests of the server and of other agents."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from .core.errors import ParlanceError, RequestError
+from .core.frames import CHUNK, RESPONSE
+from .core.maps import pack_metadata
+from .core.outbox import Body
+from .core.streams import Stream
+from .messages import Message
+
+if TYPE_CHECKING:
+    from .session import Session
+
+_log: Final = logging.getLogger("parlance")
+#: A handler waits while so many bytes of its reply wait to be written.
+_MAX_QUEUED: Final = 256 * 1024
+
+#: Called with each request. It returns the answer, or yields its parts: text, bytes, or what `json.dumps` takes.
+Handler = Callable[[Message, "RequestContext"], Any]
+
+
+@dataclass(slots=True)
+class Tokens:
+    """A body of token IDs, which may be yielded or sent if the two ends have agreed on a vocabulary."""
+
+    ids: list[int]
+
+
+class RequestContext:
+    """What a handler gets beside its request.
+
+    Attributes
+    ----------
+    session : Session
+    metadata : mapping
+        That of the request.
+    """
+
+    __slots__ = ("_pending", "metadata", "session")
+
+    def __init__(self, session: Session, metadata: Mapping[str, Any]) -> None:
+        self.session = session
+        self.metadata = metadata
+        self._pending: bytes | None = None
+
+    def set_metadata(self, metadata: Mapping[str, Any]) -> None:
+        """Send metadata with the next part, or with the whole reply.
+
+        Raises
+        ------
+        ParlanceError
+            `invalid_argument`, `metadata_too_large`.
+        """
+        self._pending = pack_metadata(metadata, self.session.agreement.max_metadata_size)
+
+    def take_metadata(self) -> bytes | None:
+        """Return what the next body has to carry."""
+        pending, self._pending = self._pending, None
+        return pending
+
+
+class Handlers:
+    """The requests that are being answered, a task for each."""
+
+    __slots__ = ("_handler", "_session", "_tasks")
+
+    def __init__(self, session: Session, handler: Handler | None) -> None:
+        self._session = session
+        self._handler = handler
+        self._tasks: dict[Stream, asyncio.Task[None]] = {}
+
+    def begin(self, stream: Stream, request: Message) -> None:
+        """Answer a request."""
+        link = self._session.link
+        try:
+            metadata = request.metadata
+        except ParlanceError as error:
+            link.fail(stream, error)
+            return
+        if self._handler is None:
+            link.fail(stream, ParlanceError("unsupported", "this client answers no requests"))
+            return
+        context = RequestContext(self._session, metadata)
+        task = asyncio.create_task(self._answer(self._handler, stream, request, context))
+        self._tasks[stream] = task
+        task.add_done_callback(lambda _: self._done(stream))
+
+    def cancel(self, stream: Stream) -> None:
+        """The requester has given up, or the session is over."""
+        task = self._tasks.get(stream)
+        if task is not None:
+            task.cancel()
+
+    async def close(self) -> None:
+        """Stop all of them, and wait until they have stopped."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _done(self, stream: Stream) -> None:
+        """A task that was cancelled before its first step has never entered the handler: END is due all the same."""
+        self._tasks.pop(stream, None)
+        if not stream.is_answered and not stream.is_over:
+            self._session.end_stream(stream)
+
+    async def _answer(self, handler: Handler, stream: Stream, request: Message, context: RequestContext) -> None:
+        session = self._session
+        session.consume(stream, request.charge)
+        link = session.link
+        try:
+            result = handler(request, context)
+            if isinstance(result, AsyncIterable):
+                async for part in result:
+                    await self._part(stream, part, context)
+                pending = context.take_metadata()
+                if pending is not None:
+                    link.part(stream, Body(CHUNK, metadata=pending))
+                link.end(stream)
+            else:
+                answer = await result if isinstance(result, Awaitable) else result
+                body = session.encode(RESPONSE, b"" if answer is None else answer)
+                body.metadata = context.take_metadata()
+                link.respond(stream, body)
+        except asyncio.CancelledError:
+            if not stream.is_cancelled:
+                raise
+            link.end(stream)
+        except RequestError as error:
+            link.fail(stream, error)
+        except ParlanceError as error:
+            # What cannot be decoded is a verdict (ERR-5); any other error of the protocol is the handler's own.
+            if error is not request.failure:
+                _log.exception("a handler failed")
+            link.fail(stream, error if error is request.failure else RuntimeError())
+        except Exception as error:
+            _log.exception("a handler failed")
+            link.fail(stream, error)
+        finally:
+            session.wake()
+
+    async def _part(self, stream: Stream, part: object, context: RequestContext) -> None:
+        session = self._session
+        body = session.encode(CHUNK, part)
+        body.metadata = context.take_metadata()
+        if body.metadata is not None and not body.length:
+            # An empty part with metadata would be none (part 4, Metadata).
+            session.link.part(stream, Body(CHUNK, metadata=body.metadata))
+            body.metadata = None
+        session.link.part(stream, body)
+        session.wake()
+        while sum(waiting.length for waiting in stream.queue) > _MAX_QUEUED and not stream.is_over:
+            await session.drained()
+
+

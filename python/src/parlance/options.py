@@ -1,0 +1,26 @@
+"""Options of `connect` that belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+#: Credentials, or a function that returns them, which is called for each connection and before they end.
+TokenSource = str | Callable[[], str | Awaitable[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconnect:
+    """How a client connects again, in seconds.
+
+    Parameters
+    ----------
+    min_delay, max_delay : float, default 0.1 and 10
+        Bounds of the delay between attempts, which doubles and is then taken at random below that.
+    connect_within : float, default 10
+        How long the first session may take, all attempts together.
+    """
+
+    min_delay: float = 0.1
+    max_delay: float = 10.0
+    connect_within: float = 10.0
