@@ -130,12 +130,12 @@ class Driver:
         core = self.core
         if self._next is not None:
             return True
-        is_closed = core.is_over and core.closing is not Closing.OPEN and not core.is_draining
+        is_closed = core.is_over and core.closing is not Closing.OPEN and (not core.is_draining or core.is_sent_away)
         is_left = self.is_stopping and (core.ticket is None or core.closing is Closing.OPEN)
         if is_closed or is_left or core.end is not None:
             self._end = core.end
             return False
-        if core.is_draining and failure is None:
+        if core.is_draining and failure is None and not core.is_sent_away:
             return True
         self._end = failure or _ended(code)
         asks_again = code == errors.UNAUTHENTICATED and self._may_ask_again()

@@ -22,6 +22,11 @@ _log: Final = logging.getLogger("parlance")
 #: A handler waits while so many bytes of its reply wait to be written.
 _MAX_QUEUED: Final = 256 * 1024
 
+#: Errors of calls in a handler that its requester is told (part 14, column "error frame").
+_ANSWERS: Final = frozenset(
+    {"message_too_large", "transfer_too_large", "over_budget", "unsupported", "unrepresentable", "unknown_agent"}
+)
+
 #: Called with each request. It returns the answer, or yields its parts: text, bytes, or what `json.dumps` takes.
 Handler = Callable[[Message, "RequestContext"], Any]
 
@@ -137,10 +142,11 @@ class Handlers:
         except RequestError as error:
             link.fail(stream, error)
         except ParlanceError as error:
-            # What cannot be decoded is a verdict (ERR-5); any other error of the protocol is the handler's own.
-            if error is not request.failure:
+            # What cannot be decoded is a verdict (ERR-5); other errors that calls of the handler have met are its own.
+            is_told = error is request.failure or error.code in _ANSWERS
+            if not is_told:
                 _log.exception("a handler failed")
-            link.fail(stream, error if error is request.failure else RuntimeError())
+            link.fail(stream, error if is_told else RuntimeError())
         except Exception as error:
             _log.exception("a handler failed")
             link.fail(stream, error)

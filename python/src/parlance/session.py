@@ -425,11 +425,19 @@ class Session:
 
         def write() -> None:
             if not reply.is_over:
+                self._check_draining(retry)
                 prepared = self._prepare(REQUEST, frozen, to, metadata, secret, algorithm, retry)
                 reply.stream = self.link.open(prepared, reply)
                 self.wake()
 
         self._call(write, reply.fail, frozen)
+
+    def _check_draining(self, retry: bool) -> None:
+        """Refuse a request after GOAWAY, unless it may wait for the next session."""
+        core = self._core
+        if core is not None and core.is_draining and not retry:
+            message = "the server drains and takes no new requests"
+            raise ParlanceError("draining", message, retry_after=core.retry_after)
 
     def _prepare(
         self,

@@ -91,6 +91,7 @@ class SessionCore:
         self.is_draining = False
         #: Seconds that have to pass after the end of a session that drains (AWAY-5).
         self.retry_after = 0.0
+        self.is_sent_away = False
         self._is_renewing = False
         #: Events of commands, which `take_events` returns.
         self._events: list[Event] = []
@@ -374,8 +375,8 @@ class SessionCore:
 
     def _carry_over(self, link: Link, stream: Stream, comes_again: bool) -> list[Event]:
         if not stream.is_own:
-            stream.is_over = stream.is_cancelled = True
-            return [RequestCancelled(stream)]
+            stream.is_over = True  # its handler goes on, and what it answers is dropped (DUR-6)
+            return []
         if stream.is_tensor:
             stream.is_over = True
             return [StreamOver(stream, ParlanceError("interrupted", "the process of the server has died"))]
@@ -466,6 +467,8 @@ class SessionCore:
         reason = fields.text("reason", MAX_BEFORE_ACCEPT) or "NORMAL"
         message = fields.text("message", 1_024) or ""
         code = fields.text("code", 64, 1)
+        #: With a code the server has sent this client away (CLOSE-1).
+        self.is_sent_away = code is not None
         self.closing = self.closing.receive()
         self._closing_due = min(self._closing_due, now + self._timers.closing)
         if self.link is not None:
