@@ -13,7 +13,8 @@ from .messages import Message
 from .options import Reconnect, TokenSource
 from .reply import Reply
 from .running import run, serve_requests
-from .session import Session, SessionEnd
+from .session import Session
+from .setup import SessionEnd
 from .stores import FileStore, MemoryStore, Store
 from .tensors import Tensor
 

@@ -25,7 +25,8 @@ from .dialing import check_url
 from .driver import Driver
 from .handlers import Handler
 from .options import Reconnect, TokenSource
-from .session import Session, Setup
+from .session import Session
+from .setup import Setup
 from .stores import Store
 
 _log: Final = logging.getLogger("parlance")
@@ -58,8 +59,8 @@ def connect(
     url : str
         `ws:` or `wss:`; `http:` and `https:` mean the same. It must not have a secret in it.
     token : str or callable, optional
-        Credentials, or a function (`async` or not) that returns them: it is called for each connection, and again before
-        they end.
+        Credentials, or a function (`async` or not) that returns them: it is called for each connection, and again
+        before they end.
     agent_id : str, optional
         The agent that this client wants to be. The server decides.
     agent : mapping, optional
@@ -67,8 +68,8 @@ def connect(
     store : FileStore, optional
         Keeps what the next process needs to take the session up after this one has died.
     on_request : callable, optional
-        Answers requests of the server and of other agents: it is called with a `Message` and a `RequestContext`, and returns
-        the answer or yields its parts. Without it, requests are answered `unsupported`.
+        Answers requests of the server and of other agents: it is called with a `Message` and a `RequestContext`, and
+        returns the answer or yields its parts. Without it, requests are answered `unsupported`.
     on_reset : callable, optional
         Told if the session was lost, and what of it.
     algorithms : tuple of str, optional
@@ -215,5 +216,3 @@ class _Keeper:
         if is_over:
             self._store.set(self._key, None)
         self._store.close()
-
-

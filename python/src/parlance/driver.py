@@ -14,7 +14,6 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
 from .core import errors
-from .core.closing import Closing
 from .core.errors import ParlanceError
 from .core.events import CredentialsEnd, Event, Leave, MoveAsked, Rejected
 from .core.limits import Limits, Timers
@@ -96,7 +95,7 @@ class Driver:
                 if not self._comes_back(code, failure, began):
                     return self._end
                 await self._pause(self._delay(failure))
-                if self.is_stopping and self.core.closing is Closing.OPEN:
+                if self.is_stopping and self.core.closing.is_open:
                     return None
         finally:
             await self._close()
@@ -130,12 +129,12 @@ class Driver:
         core = self.core
         if self._next is not None:
             return True
-        is_closed = core.is_over and core.closing is not Closing.OPEN and (not core.is_draining or core.is_sent_away)
-        is_left = self.is_stopping and (core.ticket is None or core.closing is Closing.OPEN)
+        is_closed = core.is_over and not core.closing.is_open and (not core.is_draining or core.closing.is_sent_away)
+        is_left = self.is_stopping and (core.ticket is None or core.closing.is_open)
         if is_closed or is_left or core.end is not None:
             self._end = core.end
             return False
-        if core.is_draining and failure is None and not core.is_sent_away:
+        if core.is_draining and failure is None and not core.closing.is_sent_away:
             return True
         self._end = failure or _ended(code)
         asks_again = code == errors.UNAUTHENTICATED and self._may_ask_again()
@@ -385,5 +384,3 @@ def _ended(code: int) -> ParlanceError:
     error = ParlanceError("session_lost", f"the connection was closed with {code}", close_code=code)
     error.retryable = code in errors.COME_BACK
     return error
-
-

@@ -37,6 +37,9 @@ class Tokens:
 
     ids: list[int]
 
+    def __len__(self) -> int:
+        return len(self.ids)
+
 
 class RequestContext:
     """What a handler gets beside its request.
@@ -165,5 +168,3 @@ class Handlers:
         session.wake()
         while sum(waiting.length for waiting in stream.queue) > _MAX_QUEUED and not stream.is_over:
             await session.drained()
-
-

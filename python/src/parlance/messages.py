@@ -41,7 +41,18 @@ class Message:
         Whether its sender has kept it out of context coding.
     """
 
-    __slots__ = ("_body", "_coder", "_content", "_metadata", "_part_text", "_text", "failure", "secret", "sender", "tensor")
+    __slots__ = (
+        "_body",
+        "_coder",
+        "_content",
+        "_metadata",
+        "_part_text",
+        "_text",
+        "failure",
+        "secret",
+        "sender",
+        "tensor",
+    )
 
     def __init__(
         self,

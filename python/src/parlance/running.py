@@ -7,7 +7,8 @@ import sys
 from collections.abc import Coroutine
 from typing import TypeVar
 
-from .session import Session, SessionEnd
+from .session import Session
+from .setup import SessionEnd
 
 Value = TypeVar("Value")
 _INTERRUPTED = 130

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 
-from .agents import Agents, read_agents
+from .calls import Call, CallOptions, WaitingCalls
 from .codecs.coder import Coder, Content, content_of
-from .codecs.m2m import Key
-from .codecs.token_native import Vocabulary
 from .core.agreement import Agreement
-from .core.closing import Closing
 from .core.errors import ParlanceError, is_application_code
 from .core.events import (
     DrainBegins,
@@ -34,64 +29,28 @@ from .core.events import (
 from .core.frames import MESSAGE, REQUEST
 from .core.limits import Limits
 from .core.link import Link
-from .core.maps import pack_metadata
 from .core.outbox import Body
-from .core.receiving import is_name
 from .core.session import SessionCore
 from .core.streams import Stream
 from .driver import Driver
-from .handlers import Handler, Handlers, Tokens
+from .handlers import Handlers, Tokens
 from .inbox import Inbox
 from .messages import Message
 from .reply import Reply
+from .setup import SessionEnd, Setup
 from .tensors import read_tensor, tensor_body
+from .verbs import Verbs
 
 _log: Final = logging.getLogger("parlance")
 #: `send` waits while so many bytes are queued.
 _MAX_QUEUED: Final = 1024 * 1024
-#: What may wait while there is no session.
-_MAX_WAITING: Final = 4 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class SessionEnd:
-    """How a session has ended.
-
-    Attributes
-    ----------
-    error : ParlanceError or None
-        `None` if one of the two ends has closed it.
-    code : str or None
-        The word with which it was closed.
-    reason : str
-        For people.
-    by_server : bool
-    """
-
-    error: ParlanceError | None = None
-    code: str | None = None
-    reason: str = ""
-    by_server: bool = False
-
-
-@dataclass(slots=True)
-class Setup:
-    """What `connect` has made of its options."""
-
-    limits: Limits
-    vocabulary: Vocabulary | None
-    key: Key | None
-    on_request: Handler | None
-    on_reset: Callable[[SessionReset], object] | None
-    make: Callable[[Session], tuple[SessionCore, Driver]]
-    release: Callable[[bool], None]
-
-
-class Session:
+class Session(Verbs):
     """A session with a server. Use it as `async with connect(…) as session`.
 
-    Iterate over it to read one-way messages. If its connection is lost it connects again, and what was sent and asked goes
-    on. If the session itself is lost another one takes its place in the same object, and `on_reset` is told.
+    Iterate over it to read one-way messages. If its connection is lost it connects again, and what was sent and asked
+    goes on. If the session itself is lost, another one takes its place in the same object, and `on_reset` is told.
     """
 
     def __init__(self, setup: Setup) -> None:
@@ -102,9 +61,7 @@ class Session:
         self._driver: Driver | None = None
         self._task: asyncio.Task[None] | None = None
         self._coder: Coder | None = None
-        #: Calls that wait for a session, and what they take.
-        self._waiting: deque[tuple[Callable[[], None], Callable[[ParlanceError], object], int]] = deque()
-        self._waiting_bytes = 0
+        self._waiting = WaitingCalls()
         self._opened: asyncio.Future[None] | None = None
         self._closed: asyncio.Future[SessionEnd] | None = None
         self._state = "connecting"
@@ -181,7 +138,7 @@ class Session:
             self._close_error = (code, reason)
             core.close(driver.now(), code=code, message=reason)
             self._state = "closing"
-            self._fail_waiting(ParlanceError("session_closed", "the session is closed"))
+            self._waiting.fail(ParlanceError("session_closed", "the session is closed"))
             driver.stop()
         try:
             await asyncio.shield(asyncio.gather(task, return_exceptions=True))
@@ -236,7 +193,7 @@ class Session:
         if core is not None:
             for event in core.abandon(failure):
                 self.handle(event)
-        self._fail_waiting(failure)
+        self._waiting.fail(failure)
         self._messages.end(error)
         await self._handlers.close()
         self._setup.release(not self._is_detached)
@@ -297,7 +254,7 @@ class Session:
         link = self._core.link
         return {
             "open_streams": link.streams.own + link.streams.peer,
-            "queued_bytes": link.outbox.queued_bytes + self._waiting_bytes,
+            "queued_bytes": link.outbox.queued_bytes + self._waiting.size,
             "unacknowledged": len(link.outbox.unacknowledged),
         }
 
@@ -340,18 +297,20 @@ class Session:
             `session_closed`, `message_too_large`, `unsupported`, `unrepresentable`, `invalid_argument`,
             `metadata_too_large`, `over_budget`.
         """
-        future = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        options = CallOptions(to, metadata, secret, algorithm, retry)
         frozen = _frozen(body)
 
         def write() -> None:
-            prepared = self._prepare(MESSAGE, frozen, to, metadata, secret, algorithm, retry)
+            if future.done():
+                return
             if to is None and not self.agreement.link.messages:
                 raise ParlanceError("unsupported", "the server reads no one-way messages")
-            self.link.send(prepared)
+            self.link.send(self._prepare(MESSAGE, frozen, options))
             future.set_result(None)
             self.wake()
 
-        self._call(write, lambda error: future.done() or future.set_exception(error), frozen)
+        self._call(Call(write, lambda error: _fail(future, error), len(frozen)))
         await future
         while self._state != "closed" and self.link.outbox.queued_bytes > _MAX_QUEUED:
             await self.drained()
@@ -383,7 +342,7 @@ class Session:
             errors of `send`.
         """
         reply = Reply(self, is_whole=True)
-        self._ask(reply, body, to, metadata, secret, algorithm, retry)
+        self._ask(reply, body, CallOptions(to, metadata, secret, algorithm, retry))
         try:
             async with asyncio.timeout(timeout):
                 return await reply.whole()
@@ -408,92 +367,39 @@ class Session:
             Errors of `send`; others come from the loop.
         """
         reply = Reply(self)
-        self._ask(reply, body, to, metadata, secret, algorithm, retry)
+        self._ask(reply, body, CallOptions(to, metadata, secret, algorithm, retry))
         return reply
 
-    def _ask(
-        self,
-        reply: Reply,
-        body: object,
-        to: str | None,
-        metadata: Mapping[str, Any] | None,
-        secret: bool,
-        algorithm: str | None,
-        retry: bool,
-    ) -> None:
+    def _ask(self, reply: Reply, body: object, options: CallOptions) -> None:
         frozen = _frozen(body)
 
         def write() -> None:
             if not reply.is_over:
-                self._check_draining(retry)
-                prepared = self._prepare(REQUEST, frozen, to, metadata, secret, algorithm, retry)
-                reply.stream = self.link.open(prepared, reply)
+                self._check_draining(options)
+                reply.stream = self.link.open(self._prepare(REQUEST, frozen, options), reply)
                 self.wake()
 
-        self._call(write, reply.fail, frozen)
+        self._call(Call(write, reply.fail, len(frozen)))
 
-    def _check_draining(self, retry: bool) -> None:
+    def _check_draining(self, options: CallOptions) -> None:
         """Refuse a request after GOAWAY, unless it may wait for the next session."""
         core = self._core
-        if core is not None and core.is_draining and not retry:
+        if core is not None and core.is_draining and not options.retry:
             message = "the server drains and takes no new requests"
             raise ParlanceError("draining", message, retry_after=core.retry_after)
 
-    def _prepare(
-        self,
-        kind: int,
-        body: object,
-        to: str | None,
-        metadata: Mapping[str, Any] | None,
-        secret: bool,
-        algorithm: str | None,
-        retry: bool,
-    ) -> Body:
-        if to is not None:
-            if not is_name(to):
-                raise ParlanceError("invalid_argument", f"to: expected an agent ID or an address, not {to!r}")
-            needed = "replies" if to == "@replies" else "agents"
-            if not self.agreement.has(needed) and not self.agreement.has("agents"):
-                raise ParlanceError("unsupported", f"to: the two ends have not agreed on {needed}")
-        prepared = self.encode(kind, body, secret=secret, algorithm=algorithm)
-        prepared.to, prepared.retry = to, retry
-        if metadata:
-            prepared.metadata = pack_metadata(metadata, self.agreement.max_metadata_size)
-        return prepared
+    def _prepare(self, kind: int, body: object, options: CallOptions) -> Body:
+        coded = self.encode(kind, body, secret=options.secret, algorithm=options.algorithm)
+        return options.apply(coded, self.agreement)
 
-    def _call(
-        self, write: Callable[[], None], fail: Callable[[ParlanceError], object], body: Tokens | Content
-    ) -> None:
+    def _call(self, call: Call) -> None:
         """Do it now, or as soon as there is a session."""
         if self._state in ("closing", "closed"):
-            error = ParlanceError("session_closed", "the session is closed")
+            call.fail(ParlanceError("session_closed", "the session is closed"))
         elif self._core is not None and self._core.link is not None and not self._core.is_over:
-            try:
-                write()
-            except ParlanceError as failure:
-                fail(failure)
-            return
+            call.run()
         else:
-            size = len(body.data) if isinstance(body, Content) else len(body.ids)
-            if self._waiting_bytes + size <= _MAX_WAITING:
-                self._waiting.append((write, fail, size))
-                self._waiting_bytes += size
-                return
-            error = ParlanceError("over_budget", "more than 4 MiB wait for a session")
-        fail(error)
-
-    def _flush_waiting(self) -> None:
-        waiting, self._waiting, self._waiting_bytes = self._waiting, deque(), 0
-        for write, fail, _ in waiting:
-            try:
-                write()
-            except ParlanceError as error:
-                fail(error)
-
-    def _fail_waiting(self, error: ParlanceError) -> None:
-        waiting, self._waiting, self._waiting_bytes = self._waiting, deque(), 0
-        for _, fail, _ in waiting:
-            fail(error)
+            self._waiting.add(call)
 
     async def flush(self) -> None:
         """Wait until everything that was sent is acknowledged.
@@ -508,51 +414,6 @@ class Session:
                 raise ParlanceError("session_closed", "the session ended before everything was acknowledged")
             await self.drained()
 
-    # --- kept replies, agents and tensors
-
-    def follow(self, reply: str, *, after: int = 0) -> Reply:
-        """Follow a reply that the server keeps.
-
-        Parameters
-        ----------
-        reply : str
-            Its ID, or its name among those of one's own.
-        after : int, default 0
-            The number of the part before the first one that is wanted.
-        """
-        return self.stream(to="@replies", metadata={"follow": {**_named(reply), "after": after}})
-
-    async def replies(self) -> list[dict[str, Any]]:
-        """Return the replies that may be followed, newest first."""
-        found: list[dict[str, Any]] = []
-        async for part in self.stream(to="@replies", metadata={"list": {}}):
-            found += part.json()
-        return found
-
-    async def stop_reply(self, reply: str) -> None:
-        """Stop the handler of a kept reply, by its ID or name."""
-        await self.request(to="@replies", metadata={"stop": _named(reply)})
-
-    async def agents(self) -> Agents:
-        """Return the agents that are there, without this one.
-
-        Raises
-        ------
-        ParlanceError
-            `unsupported` if this session is no agent.
-        """
-        agents = Agents()
-        async for part in self.stream({"watch": False}, to="@directory"):
-            read_agents(agents, part.json())
-        return agents
-
-    async def watch_agents(self) -> AsyncIterator[Agents]:
-        """Yield the agents that are there, again after each change."""
-        agents = Agents()
-        async for part in self.stream({"watch": True}, to="@directory"):
-            if read_agents(agents, part.json()):
-                yield agents
-
     async def send_tensor(
         self, array: Any, *, to: str | None = None, metadata: Mapping[str, Any] | None = None
     ) -> None:
@@ -561,7 +422,8 @@ class Session:
         Parameters
         ----------
         array : numpy.ndarray, torch.Tensor or Tensor
-            float32, float16, bfloat16 or int8. It is not copied if it is contiguous, so do not change it before this returns.
+            float32, float16, bfloat16 or int8. It is not copied if it is contiguous: do not change it before this
+            returns.
         metadata : mapping, optional
             Fields of the AVP metadata, such as `model_id` and `extra`.
 
@@ -579,7 +441,7 @@ class Session:
             stream.is_tensor = True
             self.wake()
 
-        self._call(write, reply.fail, Content(b"", is_text=False))
+        self._call(Call(write, reply.fail, 0))
         await reply.whole()
 
     # --- for replies and handlers
@@ -697,12 +559,12 @@ class Session:
             vocabulary = setup.vocabulary if event.agreement.encoding is not None else None
             self._coder = Coder(event.agreement, vocabulary, setup.key)
             self.is_taken_up = self.is_taken_up or event.is_taken_up
-        if self._core is not None and self._core.closing is Closing.OPEN:
+        if self._core is not None and self._core.closing.is_open:
             self._state = "established"
         self._peer_closes = None
         if self._opened is not None and not self._opened.done():
             self._opened.set_result(None)
-        self._flush_waiting()
+        self._waiting.run()
 
     def _reset(self, event: SessionReset) -> None:
         _log.warning("reset: %s", event.reason)
@@ -715,10 +577,11 @@ class Session:
                 _log.exception("on_reset has failed")
 
 
-def _named(reply: str) -> dict[str, str]:
-    return {"id" if reply.startswith("reply_") else "name": reply}
-
-
 def _frozen(body: object) -> Tokens | Content:
     """Return a body that its caller cannot change any more."""
     return body if isinstance(body, Tokens) else content_of(body)
+
+
+def _fail(future: asyncio.Future[None], error: ParlanceError) -> None:
+    if not future.done():
+        future.set_exception(error)

@@ -66,7 +66,8 @@ class FileStore:
         except OSError:
             lock.close()
             raise ParlanceError(
-                "invalid_option", f"{self._path} is used by another process or session; each one needs a file of its own"
+                "invalid_option",
+                f"{self._path} is used by another process or session; each one needs a file of its own",
             ) from None
         self._lock = lock
         try:

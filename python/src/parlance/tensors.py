@@ -18,7 +18,6 @@ from .core.limits import Limits
 from .core.outbox import Body
 
 
-
 @dataclass(frozen=True, slots=True)
 class Tensor:
     """A tensor: its bytes, little-endian and row-major, and what they mean.
@@ -94,7 +93,9 @@ def tensor_of(array: Any) -> Tensor:
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(array, numpy.ndarray):
         return _from_numpy(numpy, array)
-    raise ParlanceError("bad_tensor", f"expected an array of NumPy, a tensor of PyTorch, or a Tensor, not {type(array).__name__}")
+    raise ParlanceError(
+        "bad_tensor", f"expected an array of NumPy, a tensor of PyTorch, or a Tensor, not {type(array).__name__}"
+    )
 
 
 def _from_numpy(numpy: Any, array: Any) -> Tensor:

@@ -229,7 +229,9 @@ def check_payload(metadata: AvpMetadata, size: int) -> None:
         raise ParlanceError("bad_tensor", f"{size} bytes are no whole number of elements")
 
 
-def open_frame(head: bytes, body: bytes | bytearray, most: int, crc: int | None = None) -> tuple[AvpMetadata, bytes | bytearray]:
+def open_frame(
+    head: bytes, body: bytes | bytearray, most: int, crc: int | None = None
+) -> tuple[AvpMetadata, bytes | bytearray]:
     """Verify a frame, and return its metadata and its payload, expanded.
 
     Parameters
@@ -265,7 +267,9 @@ def decode_frame(frame: bytes, most: int) -> tuple[AvpMetadata, bytes | bytearra
     total, size = struct.unpack_from("<II", frame, 4)
     decode_head(frame[: HEADER + min(size, total)])
     if len(frame) - HEADER != total:
-        raise ParlanceError("truncated" if len(frame) - HEADER < total else "trailing_bytes", "the length of an AVP frame")
+        raise ParlanceError(
+            "truncated" if len(frame) - HEADER < total else "trailing_bytes", "the length of an AVP frame"
+        )
     return open_frame(frame[: HEADER + size], frame[HEADER + size :], most)
 
 
@@ -281,5 +285,3 @@ def metadata_from(fields: Mapping[str, Any]) -> AvpMetadata:
         return AvpMetadata(**fields)
     except TypeError as error:
         raise ParlanceError("invalid_argument", f"metadata: {error}") from None
-
-

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
 from ..core import frames
 from ..core.agreement import Agreement, normalized
@@ -20,11 +21,16 @@ from .token_native import Vocabulary
 _MIN_COMPRESSED: Final = 64
 _NAMES: Final = {normalized(name): codec for name, codec in CODEC_OF.items()}
 
-class Content(NamedTuple):
+
+@dataclass(frozen=True, slots=True)
+class Content:
     """What an application sends, as bytes that it cannot change any more."""
 
     data: bytes
     is_text: bool
+
+    def __len__(self) -> int:
+        return len(self.data)
 
 
 def available() -> tuple[str, ...]:
@@ -46,7 +52,11 @@ def content_of(body: object) -> Content:
     if isinstance(body, bytes | bytearray | memoryview):
         return Content(bytes(body), is_text=False)
     try:
-        text = body if isinstance(body, str) else json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        text = (
+            body
+            if isinstance(body, str)
+            else json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        )
         return Content(text.encode(), is_text=True)
     except UnicodeEncodeError:
         raise ParlanceError("lone_surrogate", "a text has half a surrogate pair") from None
@@ -83,7 +93,8 @@ class Coder:
         ParlanceError
             `invalid_argument`, `unsupported`, `unrepresentable`, `message_too_large`.
         """
-        content, is_text = content_of(body)
+        given = content_of(body)
+        content, is_text = given.data, given.is_text
         if len(content) > self._max_sent:
             raise ParlanceError("message_too_large", f"{len(content)} bytes; the server takes {self._max_sent}")
         if self._key is not None:

@@ -191,10 +191,8 @@ def _request(value: dict[str, Any]) -> tuple[int, int, bytes]:
 
 
 def _response(value: dict[str, Any]) -> tuple[int, int, bytes]:
-    choices = _list(value.get("choices"))
-    choice = choices[0] if choices and isinstance(choices[0], dict) else {}
-    message = choice.get("message") if isinstance(choice.get("message"), dict) else {}
-    usage = value.get("usage") if isinstance(value.get("usage"), dict) else {}
+    choice = _map((_list(value.get("choices")) or [None])[0])
+    message, usage = _map(choice.get("message")), _map(value.get("usage"))
     reason = choice.get("finish_reason")
     finish = _FINISH.get(reason, 0xFF) if isinstance(reason, str) else 0xFF
     flags = ("tool_calls" in message) | isinstance(message.get("refusal"), str) << 1
@@ -203,8 +201,7 @@ def _response(value: dict[str, Any]) -> tuple[int, int, bytes]:
     routing += varint(_usage(usage, "prompt_tokens")) + varint(_usage(usage, "completion_tokens"))
     details = ("prompt_tokens_details", "cached_tokens", 5), ("completion_tokens_details", "reasoning_tokens", 6)
     for group, name, bit in details:
-        inner = usage.get(group)
-        number = _usage(inner, name) if isinstance(inner, dict) else 0
+        number = _usage(_map(usage.get(group)), name)
         if number:
             flags |= 1 << bit
             routing += varint(number)
@@ -213,6 +210,10 @@ def _response(value: dict[str, Any]) -> tuple[int, int, bytes]:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _map(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _list(value: Any) -> list[Any]:
@@ -227,7 +228,7 @@ def _count(value: Any) -> int | None:
 
 def _usage(usage: dict[str, Any], name: str) -> int:
     value = usage.get(name)
-    if type(value) in (int, float) and value == int(value) and value > _MAX_U32:
+    if isinstance(value, int | float) and value > _MAX_U32 and float(value).is_integer():
         raise ParlanceError("unrepresentable", f"{name} above what an M2M header carries")
     return _count(value) or 0
 

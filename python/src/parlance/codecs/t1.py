@@ -193,10 +193,10 @@ class _Rewriter:
     def _copy(self) -> str:
         start, depth = self._at, 0
         while True:
-            token = self._next()
-            if token in "[{":
+            piece = self._next()
+            if piece in "[{":
                 depth += 1
-            elif token in "]}":
+            elif piece in "]}":
                 depth -= 1
             if depth == 0:
                 return "".join(self._tokens[start : self._at])

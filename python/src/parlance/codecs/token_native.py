@@ -63,7 +63,7 @@ class Vocabulary:
 
     def hash(self) -> str:
         """Return the SHA-256 of the rank file of what was loaded."""
-        ranks: dict[bytes, int] = self._encoding._mergeable_ranks  # noqa: SLF001 - the only place that has them
+        ranks: dict[bytes, int] = self._encoding._mergeable_ranks
         lines = (
             base64.b64encode(token) + f" {rank}\n".encode()
             for token, rank in sorted(ranks.items(), key=lambda item: item[1])

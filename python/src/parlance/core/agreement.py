@@ -242,12 +242,12 @@ def read_link(text: str) -> LinkParameters:
     value = _object(text, "link")
     fields = Fields(value, "link")
     numbers = [
-        fields.whole(name, UNLIMITED)
-        for name in ("max_streams", "message_window", "stream_window", "max_transfer")
+        fields.whole(name, UNLIMITED) for name in ("max_streams", "message_window", "stream_window", "max_transfer")
     ]
     if min(numbers) < 1:
         raise ParlanceError("bad_message", "link: expected numbers from 1")
-    return LinkParameters(*numbers, messages=fields.flag("messages", True))
+    streams, messages, stream, transfer = numbers
+    return LinkParameters(streams, messages, stream, transfer, fields.flag("messages", True))
 
 
 def _context(offer: Offer, text: str | None) -> tuple[int, int] | None:

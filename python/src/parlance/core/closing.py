@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from enum import Enum
+from typing import Any, Final
+
+from .events import PeerCloses
+from .maps import Fields
+
+_REASONS: Final = frozenset({"NORMAL", "TIMEOUT", "ERROR", "CLIENT_SHUTDOWN", "SERVER_SHUTDOWN"})
+_MAX_REASON: Final = 65_536
 
 
 class Closing(Enum):
@@ -58,3 +66,38 @@ _AFTER_LOSS = {
     Closing.EXCHANGED: Closing.RECEIVED,
     Closing.ANSWERED: Closing.ASKED,
 }
+
+
+class ClosingHandshake:
+    """The closing of one session: how far it has come, what CLOSE says, and when it is given up (SES-12)."""
+
+    __slots__ = ("_timeout", "due", "is_sent_away", "payload", "state")
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self.state = Closing.OPEN
+        self.payload: dict[str, Any] = {"reason": "NORMAL", "message": ""}
+        self.due = math.inf
+        #: CLOSE of the server had a code: this client has to stay away (CLOSE-1).
+        self.is_sent_away = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether neither end closes."""
+        return self.state is Closing.OPEN
+
+    def begin(self, now: float, *, code: str | None, message: str) -> None:
+        """This end begins to close."""
+        self.payload = {"reason": "NORMAL", "message": message, "code": code}
+        self.state = self.state.begin()
+        self.due = now + self._timeout
+
+    def receive(self, now: float, fields: Fields) -> PeerCloses:
+        """CLOSE has arrived."""
+        reason = fields.text("reason", _MAX_REASON) or "NORMAL"
+        message = fields.text("message", 1_024) or ""
+        code = fields.text("code", 64, 1)
+        self.is_sent_away = code is not None
+        self.state = self.state.receive()
+        self.due = min(self.due, now + self._timeout)
+        return PeerCloses(reason if reason in _REASONS else "NORMAL", message, code)

@@ -32,9 +32,7 @@ class Control:
         return Fields(self.payload, self.type)
 
 
-def encode_control(
-    kind: str, payload: Mapping[str, Any], *, session_id: str | None, unix_ms: int
-) -> bytes:
+def encode_control(kind: str, payload: Mapping[str, Any], *, session_id: str | None, unix_ms: int) -> bytes:
     """Write a control message; members that are `None` are left out."""
     message: dict[str, Any] = {"type": kind}
     if session_id is not None:
@@ -79,3 +77,16 @@ def decode_control(data: Buffer, most: int) -> Control | None:
     if kind == "DATA":
         raise ParlanceError("protocol_violation", "DATA in m2m.v1")
     return Control(kind, session_id, timestamp, payload) if kind in _KNOWN else None
+
+
+def rejection_of(control: Control) -> ParlanceError:
+    """Return the error that REJECT stands for; without `retryable`, the close code that follows decides."""
+    fields = control.fields
+    code = fields.text("code", MAX_BEFORE_ACCEPT) or "UNKNOWN"
+    message = fields.text("message", 1_024) or ""
+    retry_after = fields.whole("retry_after_ms") / 1_000
+    retryable = fields.flag("retryable") if control.payload.get("retryable") is not None else None
+    error = ParlanceError("rejected", f"{code}: {message}" if message else code, retry_after=retry_after)
+    error.data = {"code": code, "retryable": retryable}
+    error.retryable = bool(retryable)
+    return error

@@ -68,7 +68,7 @@ class Log:
             )
         ]
         return Have(
-            messages=link.messages_received,
+            messages=link.receiver.messages,
             sent=self.sent,
             written=link.messages_written,
             opened=max(0, link.streams.last_own),

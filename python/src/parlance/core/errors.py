@@ -44,17 +44,64 @@ _CLOSE: Final = {
     "vocabulary_not_loaded": INTERNAL,
 }
 _RETRYABLE: Final = frozenset(
-    "over_budget too_many_streams rate_limited timeout fenced draining connection_failed codec_not_loaded "
-    "vocabulary_not_loaded too_many_replies unknown_agent interrupted cancelled".split()
+    [
+        "over_budget",
+        "too_many_streams",
+        "rate_limited",
+        "timeout",
+        "fenced",
+        "draining",
+        "connection_failed",
+        "codec_not_loaded",
+        "vocabulary_not_loaded",
+        "too_many_replies",
+        "unknown_agent",
+        "interrupted",
+        "cancelled",
+    ]
 ) - {"cancelled"}
 #: Codes that a verdict about received data may have in an error frame (ERR-5).
-_PROTOCOL_CODES: Final = frozenset(
-    "bad_frame bad_message protocol_violation truncated trailing_bytes bad_varint bad_utf8 bad_base64 bad_json "
-    "bad_compression bad_header bad_tensor bad_token bad_checksum bad_acceptance unknown_prefix unknown_schema "
-    "unknown_security_mode unknown_version security_required authentication_failed rejected session_lost "
-    "session_closed unsupported unrepresentable invalid_option invalid_argument unknown_reply gone reply_too_large "
-    "peer_gone".split()
-) | frozenset(_CLOSE) | _RETRYABLE | {"cancelled"}
+_PROTOCOL_CODES: Final = (
+    frozenset(
+        [
+            "bad_frame",
+            "bad_message",
+            "protocol_violation",
+            "truncated",
+            "trailing_bytes",
+            "bad_varint",
+            "bad_utf8",
+            "bad_base64",
+            "bad_json",
+            "bad_compression",
+            "bad_header",
+            "bad_tensor",
+            "bad_token",
+            "bad_checksum",
+            "bad_acceptance",
+            "unknown_prefix",
+            "unknown_schema",
+            "unknown_security_mode",
+            "unknown_version",
+            "security_required",
+            "authentication_failed",
+            "rejected",
+            "session_lost",
+            "session_closed",
+            "unsupported",
+            "unrepresentable",
+            "invalid_option",
+            "invalid_argument",
+            "unknown_reply",
+            "gone",
+            "reply_too_large",
+            "peer_gone",
+        ]
+    )
+    | frozenset(_CLOSE)
+    | _RETRYABLE
+    | {"cancelled"}
+)
 _APPLICATION_CODE: Final = re.compile(r"[a-z0-9_]{1,64}")
 
 

@@ -174,10 +174,8 @@ def error_of(data: Buffer) -> ParlanceError:
     except (ValueError, RecursionError):
         raise ParlanceError("bad_message", "the data of an error frame are not JSON") from None
     after = value.get("retry_after_ms")
-    seconds = after / 1_000 if type(after) in (int, float) and after >= 0 else None
+    seconds = after / 1_000 if isinstance(after, int | float) and not isinstance(after, bool) else None
     text = message if type(message) is str else code
     if "retryable" in value or not is_protocol_code(code):
-        return RequestError(
-            code, text, retryable=value.get("retryable") is True, retry_after=seconds, data=attached
-        )
+        return RequestError(code, text, retryable=value.get("retryable") is True, retry_after=seconds, data=attached)
     return ParlanceError(code, text, retry_after=seconds, data=attached)

@@ -59,11 +59,10 @@ def _refuse_extension(code: int, data: bytes) -> NoReturn:
 def _map_of(pairs: list[tuple[Any, Any]]) -> Map:
     result: Map = {}
     for key, value in pairs:
-        if type(key) is int:
-            key = str(key)
-        elif type(key) is not str or key == "__proto__":
+        name = str(key) if type(key) is int else key
+        if type(name) is not str or name == "__proto__":
             raise ValueError("a key that is not allowed")
-        result[key] = _number_of(value) if type(value) is int else value
+        result[name] = _number_of(value) if type(value) is int else value
     return result
 
 

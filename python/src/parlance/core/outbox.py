@@ -397,5 +397,3 @@ class Outbox:
 def is_last_of(frame: bytes, kind: int) -> bool:
     """Whether a frame on stream 0 is the last one of a body of this kind."""
     return frame[0] == kind and not frame[2] & MORE
-
-

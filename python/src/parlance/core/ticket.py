@@ -83,9 +83,9 @@ class Ticket:
         if have is not None:
             if not isinstance(have, Mapping):
                 return None
-            names = ("messages", "sent", "written", "opened", "heard")
-            numbers = [whole_of(have.get(name)) for name in names]
-            if None in numbers:
+            numbers = [whole_of(have.get(name)) for name in ("messages", "sent", "written", "opened", "heard")]
+            messages, sent, written, opened, heard = numbers
+            if messages is None or sent is None or written is None or opened is None or heard is None:
                 return None
-            counts = Have(*(number or 0 for number in numbers))
+            counts = Have(messages, sent, written, opened, heard)
         return cls(session_id, token, received, attempt, counts)

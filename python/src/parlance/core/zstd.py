@@ -23,7 +23,7 @@ def _module(name: str) -> Any:
 
 
 _standard: Final = _module("compression.zstd")
-_package: Final = None if _standard is not None else _module("zstandard")
+_package: Final[Any] = None if _standard is not None else _module("zstandard")
 
 #: Whether this Python has Zstandard.
 AVAILABLE: Final[bool] = _standard is not None or _package is not None
@@ -118,5 +118,3 @@ def _check_header(data: bytes, most: int) -> None:
             raise ParlanceError("decompressed_too_large", f"states {size} bytes, above {most}")
     if window > _MAX_WINDOW:
         raise ParlanceError("bad_compression", "a zstd window of more than 128 MiB")
-
-

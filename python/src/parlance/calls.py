@@ -1,0 +1,98 @@
+"""Calls of the application: what they ask for, and where they wait while there is no session."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from .core.agreement import Agreement
+from .core.errors import ParlanceError
+from .core.maps import pack_metadata
+from .core.outbox import Body
+from .core.rules import is_name
+
+#: What may wait while there is no session.
+_MAX_WAITING: Final = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class CallOptions:
+    """Options of `send`, `request` and `stream`."""
+
+    to: str | None = None
+    metadata: Mapping[str, Any] | None = None
+    secret: bool = False
+    algorithm: str | None = None
+    retry: bool = False
+
+    def apply(self, body: Body, agreement: Agreement) -> Body:
+        """Address a body, and give it its metadata.
+
+        Raises
+        ------
+        ParlanceError
+            `invalid_argument`, `unsupported`, `metadata_too_large`.
+        """
+        if self.to is not None:
+            if not is_name(self.to):
+                raise ParlanceError("invalid_argument", f"to: expected an agent ID or an address, not {self.to!r}")
+            needed = "replies" if self.to == "@replies" else "agents"
+            if not agreement.has(needed) and not agreement.has("agents"):
+                raise ParlanceError("unsupported", f"to: the two ends have not agreed on {needed}")
+        body.to, body.retry = self.to, self.retry
+        if self.metadata:
+            body.metadata = pack_metadata(self.metadata, agreement.max_metadata_size)
+        return body
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call: what it does once there is a session, and what if there never is one."""
+
+    write: Callable[[], None]
+    fail: Callable[[ParlanceError], None]
+    size: int
+
+    def run(self) -> None:
+        """Do it."""
+        try:
+            self.write()
+        except ParlanceError as error:
+            self.fail(error)
+
+
+class WaitingCalls:
+    """Calls that wait for a session, in their order."""
+
+    __slots__ = ("_calls", "size")
+
+    def __init__(self) -> None:
+        self._calls: deque[Call] = deque()
+        self.size = 0
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def add(self, call: Call) -> None:
+        """Let a call wait; it fails with `over_budget` if too much waits."""
+        if self.size + call.size > _MAX_WAITING:
+            call.fail(ParlanceError("over_budget", "more than 4 MiB wait for a session"))
+            return
+        self._calls.append(call)
+        self.size += call.size
+
+    def run(self) -> None:
+        """There is a session."""
+        for call in self._take():
+            call.run()
+
+    def fail(self, error: ParlanceError) -> None:
+        """There will be none."""
+        for call in self._take():
+            call.fail(error)
+
+    def _take(self) -> deque[Call]:
+        calls, self._calls, self.size = self._calls, deque(), 0
+        return calls

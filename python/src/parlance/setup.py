@@ -1,0 +1,53 @@
+"""What `connect` hands to a session, and what a session leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .codecs.m2m import Key
+from .codecs.token_native import Vocabulary
+from .core.errors import ParlanceError
+from .core.events import SessionReset
+from .core.limits import Limits
+from .core.session import SessionCore
+from .driver import Driver
+from .handlers import Handler
+
+if TYPE_CHECKING:
+    from .session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnd:
+    """How a session has ended.
+
+    Attributes
+    ----------
+    error : ParlanceError or None
+        `None` if one of the two ends has closed it.
+    code : str or None
+        The word with which it was closed.
+    reason : str
+        For people.
+    by_server : bool
+    """
+
+    error: ParlanceError | None = None
+    code: str | None = None
+    reason: str = ""
+    by_server: bool = False
+
+
+@dataclass(slots=True)
+class Setup:
+    """What `connect` has made of its options."""
+
+    limits: Limits
+    vocabulary: Vocabulary | None
+    key: Key | None
+    on_request: Handler | None
+    on_reset: Callable[[SessionReset], object] | None
+    make: Callable[[Session], tuple[SessionCore, Driver]]
+    release: Callable[[bool], None]
