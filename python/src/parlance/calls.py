@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from .codecs.coder import Content, content_of
 from .core.agreement import Agreement
 from .core.errors import ParlanceError
 from .core.maps import pack_metadata
 from .core.outbox import Body
 from .core.rules import is_name
+from .handlers import Tokens
 
 #: What may wait while there is no session.
 _MAX_WAITING: Final = 4 * 1024 * 1024
@@ -96,3 +98,14 @@ class WaitingCalls:
     def _take(self) -> deque[Call]:
         calls, self._calls, self.size = self._calls, deque(), 0
         return calls
+
+
+def frozen(body: object) -> Tokens | Content:
+    """Return a body that its caller cannot change any more.
+
+    Raises
+    ------
+    ParlanceError
+        `invalid_argument`, `lone_surrogate`.
+    """
+    return body if isinstance(body, Tokens) else content_of(body)

@@ -17,7 +17,7 @@ from .codecs.token_native import HASHES, Vocabulary
 from .core import zstd
 from .core.agreement import Offer
 from .core.errors import ParlanceError
-from .core.events import SessionReset
+from .core.events import Event, SessionReset
 from .core.limits import Limits, Timers
 from .core.session import SessionCore
 from .core.ticket import Ticket
@@ -120,7 +120,7 @@ def connect(
         _log.info("without Brotli, protected bodies are not compressed")
     keeper = _Keeper(store, f"parlance:{address}") if store is not None else None
 
-    def make(session: Session) -> tuple[SessionCore, Driver]:
+    def make(handle: Callable[[Event], None]) -> tuple[SessionCore, Driver]:
         ticket = keeper.open() if keeper is not None else None
         core = SessionCore(
             offer,
@@ -138,7 +138,7 @@ def connect(
             timers=timers,
             reconnect=attempts,
             socket_options=options,
-            handle=session.handle,
+            handle=handle,
         )
         return core, driver
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import logging
 import math
@@ -78,7 +79,6 @@ class Driver:
         self._moves = 0
         #: The application closes, or leaves the session to the next process.
         self.is_stopping = False
-        self._stopped = asyncio.Event()
         self.has_begun = False
         self._end: ParlanceError | None = None
 
@@ -95,8 +95,8 @@ class Driver:
                 if not self._comes_back(code, failure, began):
                     return self._end
                 await self._pause(self._delay(failure))
-                if self.is_stopping and self.core.closing.is_open:
-                    return None
+                if self._is_finished():
+                    return self._end
         finally:
             await self._close()
 
@@ -129,10 +129,7 @@ class Driver:
         core = self.core
         if self._next is not None:
             return True
-        is_closed = core.is_over and not core.closing.is_open and (not core.is_draining or core.closing.is_sent_away)
-        is_left = self.is_stopping and (core.ticket is None or core.closing.is_open)
-        if is_closed or is_left or core.end is not None:
-            self._end = core.end
+        if self._is_finished():
             return False
         if core.is_draining and failure is None and not core.closing.is_sent_away:
             return True
@@ -146,6 +143,16 @@ class Driver:
         if self._reconnect is None or not may_return:
             return False
         return self.has_begun or self._loop.time() - began < self._reconnect.connect_within
+
+    def _is_finished(self) -> bool:
+        """Whether the session was closed, left to the next process, or has failed."""
+        core = self.core
+        is_closed = core.is_over and not core.closing.is_open and (not core.is_draining or core.closing.is_sent_away)
+        is_left = self.is_stopping and (core.ticket is None or core.closing.is_open)
+        if is_closed or is_left or core.end is not None:
+            self._end = core.end
+            return True
+        return False
 
     def _may_ask_again(self) -> bool:
         self._refused += 1
@@ -173,14 +180,18 @@ class Driver:
         return least + most * random.random()  # noqa: S311 - jitter, not a secret
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, but no longer than the session has, and not if it is to stop."""
+        """Wait, but no longer than the session has; a session that begins to close does not wait."""
         until = self._loop.time() + seconds
-        while (now := self._loop.time()) < until and not self._stopped.is_set():
+        was_stopping = self.is_stopping
+        while not self.core.is_over and self.is_stopping == was_stopping:
+            now = self._loop.time()
             wait = min(until, self.core.due) - now
-            try:
-                await asyncio.wait_for(self._stopped.wait(), max(0.0, wait) + 0.001)
-            except TimeoutError:
-                self._dispatch(self.core.handle_timeout(self._loop.time()))
+            if now >= until:
+                return
+            self._wake.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), max(0.0, wait) + 0.001)
+            self._dispatch(self.core.handle_timeout(self._loop.time()))
 
     # --- one connection
 
@@ -361,13 +372,11 @@ class Driver:
     def stop(self) -> None:
         """Do not connect again."""
         self.is_stopping = True
-        self._stopped.set()
         self.wake()
 
     def detach(self) -> None:
         """Leave the session to the next process."""
         self.is_stopping = True
-        self._stopped.set()
         self._leave(errors.DETACHED)
 
     async def _close(self) -> None:

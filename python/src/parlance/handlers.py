@@ -16,6 +16,7 @@ from .core.streams import Stream
 from .messages import Message
 
 if TYPE_CHECKING:
+    from .endpoint import Endpoint
     from .session import Session
 
 _log: Final = logging.getLogger("parlance")
@@ -77,16 +78,16 @@ class RequestContext:
 class Handlers:
     """The requests that are being answered, a task for each."""
 
-    __slots__ = ("_handler", "_session", "_tasks")
+    __slots__ = ("_endpoint", "_handler", "_tasks")
 
-    def __init__(self, session: Session, handler: Handler | None) -> None:
-        self._session = session
+    def __init__(self, endpoint: Endpoint, handler: Handler | None) -> None:
+        self._endpoint = endpoint
         self._handler = handler
         self._tasks: dict[Stream, asyncio.Task[None]] = {}
 
     def begin(self, stream: Stream, request: Message) -> None:
         """Answer a request."""
-        link = self._session.link
+        link = self._endpoint.link
         try:
             metadata = request.metadata
         except ParlanceError as error:
@@ -95,7 +96,7 @@ class Handlers:
         if self._handler is None:
             link.fail(stream, ParlanceError("unsupported", "this client answers no requests"))
             return
-        context = RequestContext(self._session, metadata)
+        context = RequestContext(self._endpoint.session, metadata)
         task = asyncio.create_task(self._answer(self._handler, stream, request, context))
         self._tasks[stream] = task
         task.add_done_callback(lambda _: self._done(stream))
@@ -118,12 +119,12 @@ class Handlers:
         """A task that was cancelled before its first step has never entered the handler: END is due all the same."""
         self._tasks.pop(stream, None)
         if not stream.is_answered and not stream.is_over:
-            self._session.end_stream(stream)
+            self._endpoint.end_stream(stream)
 
     async def _answer(self, handler: Handler, stream: Stream, request: Message, context: RequestContext) -> None:
-        session = self._session
-        session.consume(stream, request.charge)
-        link = session.link
+        endpoint = self._endpoint
+        endpoint.consume(stream, request.charge)
+        link = endpoint.link
         try:
             result = handler(request, context)
             if isinstance(result, AsyncIterable):
@@ -135,7 +136,7 @@ class Handlers:
                 link.end(stream)
             else:
                 answer = await result if isinstance(result, Awaitable) else result
-                body = session.encode(RESPONSE, b"" if answer is None else answer)
+                body = endpoint.encode(RESPONSE, b"" if answer is None else answer)
                 body.metadata = context.take_metadata()
                 link.respond(stream, body)
         except asyncio.CancelledError:
@@ -154,17 +155,17 @@ class Handlers:
             _log.exception("a handler failed")
             link.fail(stream, error)
         finally:
-            session.wake()
+            endpoint.wake()
 
     async def _part(self, stream: Stream, part: object, context: RequestContext) -> None:
-        session = self._session
-        body = session.encode(CHUNK, part)
+        endpoint = self._endpoint
+        body = endpoint.encode(CHUNK, part)
         body.metadata = context.take_metadata()
         if body.metadata is not None and not body.length:
             # An empty part with metadata would be none (part 4, Metadata).
-            session.link.part(stream, Body(CHUNK, metadata=body.metadata))
+            endpoint.link.part(stream, Body(CHUNK, metadata=body.metadata))
             body.metadata = None
-        session.link.part(stream, body)
-        session.wake()
+        endpoint.link.part(stream, body)
+        endpoint.wake()
         while sum(waiting.length for waiting in stream.queue) > _MAX_QUEUED and not stream.is_over:
-            await session.drained()
+            await endpoint.drained()

@@ -4,41 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Generator, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
-from .calls import Call, CallOptions, WaitingCalls
-from .codecs.coder import Coder, Content, content_of
+from .calls import Call, CallOptions, frozen
 from .core.agreement import Agreement
 from .core.errors import ParlanceError, is_application_code
-from .core.events import (
-    DrainBegins,
-    Established,
-    Event,
-    MessageReceived,
-    PartReceived,
-    PeerCloses,
-    RequestCancelled,
-    RequestReceived,
-    ResponseReceived,
-    SessionReset,
-    StreamOver,
-    TensorReceived,
-)
 from .core.frames import MESSAGE, REQUEST
-from .core.limits import Limits
-from .core.link import Link
-from .core.outbox import Body
-from .core.session import SessionCore
-from .core.streams import Stream
-from .driver import Driver
-from .handlers import Handlers, Tokens
-from .inbox import Inbox
+from .endpoint import Endpoint
 from .messages import Message
 from .reply import Reply
 from .setup import SessionEnd, Setup
-from .tensors import read_tensor, tensor_body
+from .tensors import tensor_body
 from .verbs import Verbs
 
 _log: Final = logging.getLogger("parlance")
@@ -55,46 +33,43 @@ class Session(Verbs):
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
-        self._messages: Inbox[Message] = Inbox()
-        self._handlers = Handlers(self, setup.on_request)
-        self._core: SessionCore | None = None
-        self._driver: Driver | None = None
+        self._endpoint: Endpoint | None = None
         self._task: asyncio.Task[None] | None = None
-        self._coder: Coder | None = None
-        self._waiting = WaitingCalls()
-        self._opened: asyncio.Future[None] | None = None
         self._closed: asyncio.Future[SessionEnd] | None = None
-        self._state = "connecting"
-        self._peer_closes: PeerCloses | None = None
         self._is_detached = False
-        self._close_error: tuple[str | None, str] = (None, "")
-        #: Whether the session of a former process was taken up.
-        self.is_taken_up = False
+        self._stated: tuple[str | None, str] = (None, "")
+
+    @property
+    def _open(self) -> Endpoint:
+        if self._endpoint is None:
+            raise ParlanceError(
+                "session_closed", "the session was not opened: use it as `async with connect(…) as session`"
+            )
+        return self._endpoint
 
     # --- opening and closing
 
     async def open(self) -> Self:
-        """Connect; `async with` does it.
+        """Connect; `async with` and `await` do it.
 
         Raises
         ------
         ParlanceError
             `connection_failed`, `rejected`, `bad_acceptance`, `timeout`; `invalid_option` if the store is in use.
         """
-        if self._task is not None:
+        if self._endpoint is not None:
             raise ParlanceError("invalid_argument", "a session is opened once")
-        loop = asyncio.get_running_loop()
-        self._opened, self._closed = loop.create_future(), loop.create_future()
-        self._core, self._driver = self._setup.make(self)
-        self._task = asyncio.create_task(self._run(self._driver), name="parlance session")
+        endpoint = self._endpoint = Endpoint(self._setup, self)
+        self._closed = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._run(endpoint), name="parlance session")
         try:
-            await asyncio.shield(self._opened)
+            await asyncio.shield(endpoint.opened)
         except BaseException:
-            self._driver.stop()
+            endpoint.driver.stop()
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-            if self._opened.done():
-                self._opened.exception()
+            if endpoint.opened.done():
+                endpoint.opened.exception()
             raise
         return self
 
@@ -131,15 +106,16 @@ class Session(Verbs):
         """
         if code is not None and not is_application_code(code):
             raise ParlanceError("invalid_argument", f"code: expected 1 to 64 of a-z, 0-9 and _, not {code!r}")
-        core, driver, task = self._core, self._driver, self._task
-        if core is None or driver is None or task is None:
+        endpoint, task = self._endpoint, self._task
+        if endpoint is None or task is None:
             return 0
+        core = endpoint.core
         if not task.done():
-            self._close_error = (code, reason)
-            core.close(driver.now(), code=code, message=reason)
-            self._state = "closing"
-            self._waiting.fail(ParlanceError("session_closed", "the session is closed"))
-            driver.stop()
+            self._stated = (code, reason)
+            core.close(endpoint.driver.now(), code=code, message=reason)
+            endpoint.state = "closing"
+            endpoint.waiting.fail(ParlanceError("session_closed", "the session is closed"))
+            endpoint.driver.stop()
         try:
             await asyncio.shield(asyncio.gather(task, return_exceptions=True))
         except asyncio.CancelledError:
@@ -156,13 +132,13 @@ class Session(Verbs):
         ParlanceError
             `unsupported` without a store, or if the two ends have not agreed on `rebuild`.
         """
-        core, driver, task = self._core, self._driver, self._task
-        is_kept = core is not None and core.ticket is not None and core.agreement is not None
-        if core is None or driver is None or task is None or not is_kept or not self.agreement.has("rebuild"):
+        endpoint, task = self._open, self._task
+        core = endpoint.core
+        if task is None or core.ticket is None or core.agreement is None or not core.agreement.has("rebuild"):
             raise ParlanceError("unsupported", "only an open session with a store can be left to the next process")
         self._is_detached = True
         core.save_now()
-        driver.detach()
+        endpoint.driver.detach()
         await asyncio.gather(task, return_exceptions=True)
 
     @property
@@ -172,10 +148,10 @@ class Session(Verbs):
             raise ParlanceError("session_closed", "the session was not opened")
         return asyncio.shield(self._closed)
 
-    async def _run(self, driver: Driver) -> None:
+    async def _run(self, endpoint: Endpoint) -> None:
         error: ParlanceError | None = None
         try:
-            error = await driver.run()
+            error = await endpoint.driver.run()
         except asyncio.CancelledError:
             error = ParlanceError("session_closed", "the session was cancelled")
             raise
@@ -183,43 +159,45 @@ class Session(Verbs):
             _log.exception("the session has failed")
             error = ParlanceError("internal", repr(failure))
         finally:
-            await self._end(error)
+            await self._end(endpoint, error)
 
-    async def _end(self, error: ParlanceError | None) -> None:
+    async def _end(self, endpoint: Endpoint, error: ParlanceError | None) -> None:
         """The session is over: everybody who waits is told, and no task is left."""
-        self._state = "closed"
-        core = self._core
-        failure = error or ParlanceError("session_closed", "the session is closed")
-        if core is not None:
-            for event in core.abandon(failure):
-                self.handle(event)
-        self._waiting.fail(failure)
-        self._messages.end(error)
-        await self._handlers.close()
+        await endpoint.end(error)
         self._setup.release(not self._is_detached)
-        peer = self._peer_closes
-        code, reason = self._close_error
-        if peer is not None and (code is None or peer.code is not None):
-            code, reason = peer.code, peer.message
         if self._closed is not None and not self._closed.done():
-            self._closed.set_result(SessionEnd(error, code, reason, peer is not None))
-        if self._opened is not None and not self._opened.done():
-            self._opened.set_exception(failure)
+            self._closed.set_result(self._how(endpoint, error))
+
+    def _how(self, endpoint: Endpoint, error: ParlanceError | None) -> SessionEnd:
+        """Return the CLOSE that counts: that of the end that closed first, or of the only one with a code (CLOSE-2)."""
+        peer = endpoint.peer_closes
+        code, reason = self._stated
+        is_only = peer is not None and peer.code is not None and code is None
+        if peer is not None and (is_only or (endpoint.peer_was_first and (peer.code is not None or code is None))):
+            return SessionEnd(error, peer.code, peer.message, by_server=True)
+        return SessionEnd(error, code, reason)
 
     # --- state
 
     @property
     def id(self) -> str:
         """The ID of the session; empty before it begins."""
-        return self._core.agreement.session_id if self._core is not None and self._core.agreement is not None else ""
+        agreement = self._endpoint.core.agreement if self._endpoint is not None else None
+        return agreement.session_id if agreement is not None else ""
 
     @property
     def state(self) -> str:
         """`connecting`, `established`, `suspended`, `closing` or `closed`."""
-        core = self._core
-        if self._state == "established" and core is not None and not core.is_established:
-            return "suspended"
-        return self._state
+        endpoint = self._endpoint
+        if endpoint is None:
+            return "connecting"
+        is_suspended = endpoint.state == "established" and not endpoint.core.is_established
+        return "suspended" if is_suspended else endpoint.state
+
+    @property
+    def is_taken_up(self) -> bool:
+        """Whether the session of a former process was taken up."""
+        return self._endpoint is not None and self._endpoint.is_taken_up
 
     @property
     def agreement(self) -> Agreement:
@@ -230,14 +208,7 @@ class Session(Verbs):
         ParlanceError
             `session_closed` before the session begins.
         """
-        if self._core is None or self._core.agreement is None:
-            raise ParlanceError("session_closed", "the session has not begun")
-        return self._core.agreement
-
-    @property
-    def limits(self) -> Limits:
-        """What this end takes."""
-        return self._setup.limits
+        return self._open.link.agreement
 
     @property
     def agent_id(self) -> str | None:
@@ -249,20 +220,22 @@ class Session(Verbs):
 
     def stats(self) -> dict[str, int]:
         """Return counts: open streams, bytes that wait to be written, and frames that wait to be acknowledged."""
-        if self._core is None or self._core.link is None:
+        endpoint = self._endpoint
+        if endpoint is None or endpoint.core.link is None:
             return {"open_streams": 0, "queued_bytes": 0, "unacknowledged": 0}
-        link = self._core.link
+        link = endpoint.core.link
         return {
             "open_streams": link.streams.own + link.streams.peer,
-            "queued_bytes": link.outbox.queued_bytes + self._waiting.size,
+            "queued_bytes": link.outbox.queued_bytes + endpoint.waiting.size,
             "unacknowledged": len(link.outbox.unacknowledged),
         }
 
     # --- messages
 
     async def __aiter__(self) -> AsyncIterator[Message]:
-        while (message := await self._messages.take()) is not None:
-            self.consume(self._core.link.messages if self._core and self._core.link else None, message.charge)
+        endpoint = self._open
+        while (message := await endpoint.messages.take()) is not None:
+            endpoint.consume(endpoint.link.messages, message.charge)
             yield message
 
     async def send(
@@ -298,22 +271,23 @@ class Session(Verbs):
             `metadata_too_large`, `over_budget`.
         """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        endpoint = self._open
         options = CallOptions(to, metadata, secret, algorithm, retry)
-        frozen = _frozen(body)
+        content = frozen(body)
 
         def write() -> None:
             if future.done():
                 return
-            if to is None and not self.agreement.link.messages:
+            if to is None and not endpoint.link.agreement.link.messages:
                 raise ParlanceError("unsupported", "the server reads no one-way messages")
-            self.link.send(self._prepare(MESSAGE, frozen, options))
+            endpoint.link.send(endpoint.prepare(MESSAGE, content, options))
             future.set_result(None)
-            self.wake()
+            endpoint.wake()
 
-        self._call(Call(write, lambda error: _fail(future, error), len(frozen)))
+        endpoint.call(Call(write, lambda error: _fail(future, error), len(content)))
         await future
-        while self._state != "closed" and self.link.outbox.queued_bytes > _MAX_QUEUED:
-            await self.drained()
+        while endpoint.state != "closed" and endpoint.link.outbox.queued_bytes > _MAX_QUEUED:
+            await endpoint.drained()
 
     async def request(
         self,
@@ -341,7 +315,7 @@ class Session(Verbs):
             The error of the handler, which is a `RequestError` if it is the application's; `timeout`, `session_lost`;
             errors of `send`.
         """
-        reply = Reply(self, is_whole=True)
+        reply = Reply(self._open, is_whole=True)
         self._ask(reply, body, CallOptions(to, metadata, secret, algorithm, retry))
         try:
             async with asyncio.timeout(timeout):
@@ -366,40 +340,21 @@ class Session(Verbs):
         ParlanceError
             Errors of `send`; others come from the loop.
         """
-        reply = Reply(self)
+        reply = Reply(self._open)
         self._ask(reply, body, CallOptions(to, metadata, secret, algorithm, retry))
         return reply
 
     def _ask(self, reply: Reply, body: object, options: CallOptions) -> None:
-        frozen = _frozen(body)
+        endpoint = self._open
+        content = frozen(body)
 
         def write() -> None:
             if not reply.is_over:
-                self._check_draining(options)
-                reply.stream = self.link.open(self._prepare(REQUEST, frozen, options), reply)
-                self.wake()
+                endpoint.check_draining(options)
+                reply.stream = endpoint.link.open(endpoint.prepare(REQUEST, content, options), reply)
+                endpoint.wake()
 
-        self._call(Call(write, reply.fail, len(frozen)))
-
-    def _check_draining(self, options: CallOptions) -> None:
-        """Refuse a request after GOAWAY, unless it may wait for the next session."""
-        core = self._core
-        if core is not None and core.is_draining and not options.retry:
-            message = "the server drains and takes no new requests"
-            raise ParlanceError("draining", message, retry_after=core.retry_after)
-
-    def _prepare(self, kind: int, body: object, options: CallOptions) -> Body:
-        coded = self.encode(kind, body, secret=options.secret, algorithm=options.algorithm)
-        return options.apply(coded, self.agreement)
-
-    def _call(self, call: Call) -> None:
-        """Do it now, or as soon as there is a session."""
-        if self._state in ("closing", "closed"):
-            call.fail(ParlanceError("session_closed", "the session is closed"))
-        elif self._core is not None and self._core.link is not None and not self._core.is_over:
-            call.run()
-        else:
-            self._waiting.add(call)
+        endpoint.call(Call(write, reply.fail, len(content)))
 
     async def flush(self) -> None:
         """Wait until everything that was sent is acknowledged.
@@ -409,10 +364,9 @@ class Session(Verbs):
         ParlanceError
             `session_closed`.
         """
-        while self._waiting or not (self._core and self._core.link and self._core.link.is_acknowledged):
-            if self._state == "closed":
-                raise ParlanceError("session_closed", "the session ended before everything was acknowledged")
-            await self.drained()
+        endpoint = self._open
+        while len(endpoint.waiting) or endpoint.core.link is None or not endpoint.core.link.is_acknowledged:
+            await endpoint.drained()
 
     async def send_tensor(
         self, array: Any, *, to: str | None = None, metadata: Mapping[str, Any] | None = None
@@ -432,154 +386,19 @@ class Session(Verbs):
         ParlanceError
             `transfer_too_large`, `bad_tensor`, `unsupported`, and what its receiver says.
         """
-        reply = Reply(self, is_whole=True)
+        endpoint = self._open
+        reply = Reply(endpoint, is_whole=True)
 
         def write() -> None:
-            body = tensor_body(array, self.agreement.max_transfer_size, metadata)
-            body.to = to
-            stream = reply.stream = self.link.open(body, reply)
-            stream.is_tensor = True
-            self.wake()
+            body = CallOptions(to).apply(
+                tensor_body(array, endpoint.link.agreement.max_transfer_size, metadata), endpoint.link.agreement
+            )
+            reply.stream = endpoint.link.open(body, reply)
+            reply.stream.is_tensor = True
+            endpoint.wake()
 
-        self._call(Call(write, reply.fail, 0))
+        endpoint.call(Call(write, reply.fail, 0))
         await reply.whole()
-
-    # --- for replies and handlers
-
-    @property
-    def link(self) -> Link:
-        """The present link.
-
-        Raises
-        ------
-        ParlanceError
-            `session_closed`.
-        """
-        if self._core is None or self._core.link is None:
-            raise ParlanceError("session_closed", "the session has not begun")
-        return self._core.link
-
-    @property
-    def coder(self) -> Coder:
-        """Codes and decodes bodies of the present session."""
-        if self._coder is None:
-            raise ParlanceError("session_closed", "the session has not begun")
-        return self._coder
-
-    def encode(self, kind: int, body: object, *, secret: bool = False, algorithm: str | None = None) -> Body:
-        """Code a body."""
-        if isinstance(body, Tokens):
-            return self.coder.encode_tokens(kind, body.ids, secret=secret)
-        return self.coder.encode(kind, body, secret=secret, algorithm=algorithm)
-
-    def consume(self, stream: Stream | None, charge: int) -> None:
-        """Give credit back for what was read."""
-        if stream is not None and self._core is not None and self._core.link is not None and charge:
-            self._core.link.consume(stream, charge)
-            self.wake()
-
-    def cancel(self, reply: Reply) -> None:
-        """Give a request up."""
-        if reply.stream is not None and self._core is not None and self._core.link is not None:
-            self._core.link.cancel(reply.stream)
-            self.wake()
-
-    def end_stream(self, stream: Stream) -> None:
-        """Answer a request whose handler was never entered."""
-        if self._core is not None and self._core.link is not None:
-            self._core.link.end(stream)
-            self.wake()
-
-    def wake(self) -> None:
-        """Something may have to be written."""
-        if self._driver is not None:
-            self._driver.wake()
-
-    async def drained(self) -> None:
-        """Wait until the socket has taken what may be written now."""
-        if self._driver is None or self._state == "closed":
-            raise ParlanceError("session_closed", "the session is closed")
-        await self._driver.drained()
-
-    # --- events
-
-    def handle(self, event: Event) -> None:
-        """Take an event of the core."""
-        match event:
-            case PartReceived(stream, body):
-                self._to_reply(stream, lambda reply: reply.handle_part(body))
-            case ResponseReceived(stream, body):
-                self._to_reply(stream, lambda reply: reply.handle_response(body))
-            case StreamOver(stream, error):
-                self._to_reply(stream, lambda reply: reply.handle_end(error))
-            case MessageReceived(body):
-                self._messages.put(Message(body, self.coder))
-            case RequestReceived(stream, body):
-                self._handlers.begin(stream, Message(body, self.coder))
-            case RequestCancelled(stream):
-                self._handlers.cancel(stream)
-            case TensorReceived():
-                self._take_tensor(event)
-            case Established():
-                self._established(event)
-            case SessionReset():
-                self._reset(event)
-            case PeerCloses():
-                self._peer_closes = event
-                self._state = "closing"
-            case DrainBegins():
-                _log.info("the server drains; the next session begins elsewhere")
-
-    def _to_reply(self, stream: Stream, action: Callable[[Reply], None]) -> None:
-        reply = stream.tag
-        if not isinstance(reply, Reply):
-            return
-        try:
-            action(reply)
-        except ParlanceError as error:
-            # A reply that cannot be decoded fails its request alone (ERR-6).
-            reply.handle_end(error)
-            self.cancel(reply)
-
-    def _take_tensor(self, event: TensorReceived) -> None:
-        stream, link = event.stream, self.link
-        try:
-            tensor = read_tensor(event, self.limits)
-        except ParlanceError as error:
-            link.fail(stream, error)
-            return
-        self._messages.put(Message(tensor.body(event.sender), self.coder, tensor=tensor))
-        link.respond(stream, self.coder.encode(0x12, b""))
-
-    def _established(self, event: Established) -> None:
-        if self._driver is not None:
-            self._driver.established()
-        if event.is_new or event.is_taken_up or self._coder is None:
-            setup = self._setup
-            vocabulary = setup.vocabulary if event.agreement.encoding is not None else None
-            self._coder = Coder(event.agreement, vocabulary, setup.key)
-            self.is_taken_up = self.is_taken_up or event.is_taken_up
-        if self._core is not None and self._core.closing.is_open:
-            self._state = "established"
-        self._peer_closes = None
-        if self._opened is not None and not self._opened.done():
-            self._opened.set_result(None)
-        self._waiting.run()
-
-    def _reset(self, event: SessionReset) -> None:
-        _log.warning("reset: %s", event.reason)
-        if self._state == "established" and event.reason not in ("reloaded", "record_behind"):
-            self._state = "connecting"
-        if self._setup.on_reset is not None:
-            try:
-                self._setup.on_reset(event)
-            except Exception:
-                _log.exception("on_reset has failed")
-
-
-def _frozen(body: object) -> Tokens | Content:
-    """Return a body that its caller cannot change any more."""
-    return body if isinstance(body, Tokens) else content_of(body)
 
 
 def _fail(future: asyncio.Future[None], error: ParlanceError) -> None:

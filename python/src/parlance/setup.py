@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from .codecs.m2m import Key
 from .codecs.token_native import Vocabulary
 from .core.errors import ParlanceError
-from .core.events import SessionReset
+from .core.events import Event, SessionReset
 from .core.limits import Limits
 from .core.session import SessionCore
 from .driver import Driver
 from .handlers import Handler
-
-if TYPE_CHECKING:
-    from .session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,5 +45,5 @@ class Setup:
     key: Key | None
     on_request: Handler | None
     on_reset: Callable[[SessionReset], object] | None
-    make: Callable[[Session], tuple[SessionCore, Driver]]
+    make: Callable[[Callable[[Event], None]], tuple[SessionCore, Driver]]
     release: Callable[[bool], None]

@@ -1,4 +1,4 @@
-"""What a session can do beside messages and requests: kept replies and agents, which are requests to names of the server."""
+"""Kept replies and agents: requests to names of the server."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class Resumption:
         return link, events
 
     def survives(self, code: int, *, is_waiting: bool) -> bool:
-        """Whether the session survives the end of a connection with this code, which may wait for the answer to HELLO."""
+        """Whether the session survives the end of a connection with this code, perhaps before the answer to HELLO."""
         if not self.is_possible:
             return False
         passes = code in errors.COME_BACK or code in (errors.STALE_ATTEMPT, errors.UNAUTHENTICATED)

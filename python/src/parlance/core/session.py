@@ -380,11 +380,6 @@ class SessionCore:
         return due
 
     @property
-    def suspended_until(self) -> float:
-        """When the session is lost if no connection resumes it."""
-        return self._resumption.window_end
-
-    @property
     def _ping_due(self) -> float:
         link = self.link
         return self._liveness.due(waits=link is not None and bool(link.outbox.unacknowledged))

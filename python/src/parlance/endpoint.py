@@ -1,0 +1,221 @@
+"""What stands between the core and the application: links, codecs, replies, handlers and messages of one session."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from .calls import Call, CallOptions, WaitingCalls
+from .codecs.coder import Coder
+from .core.errors import ParlanceError
+from .core.events import (
+    DrainBegins,
+    Established,
+    Event,
+    MessageReceived,
+    PartReceived,
+    PeerCloses,
+    RequestCancelled,
+    RequestReceived,
+    ResponseReceived,
+    SessionReset,
+    StreamOver,
+    TensorReceived,
+)
+from .core.frames import RESPONSE
+from .core.link import Link
+from .core.outbox import Body
+from .core.streams import Stream
+from .handlers import Handlers, Tokens
+from .inbox import Inbox
+from .messages import Message
+from .reply import Reply
+from .setup import Setup
+from .tensors import read_tensor
+
+if TYPE_CHECKING:
+    from .session import Session
+
+_log: Final = logging.getLogger("parlance")
+
+
+class Endpoint:
+    """Everything of a session that its application does not see."""
+
+    def __init__(self, setup: Setup, session: Session) -> None:
+        self._setup = setup
+        self.session = session
+        self.limits = setup.limits
+        self.messages: Inbox[Message] = Inbox()
+        self.handlers = Handlers(self, setup.on_request)
+        self.waiting = WaitingCalls()
+        self.state = "connecting"
+        self.peer_closes: PeerCloses | None = None
+        self.peer_was_first = False
+        self.is_taken_up = False
+        self._coder: Coder | None = None
+        self.core, self.driver = setup.make(self.handle)
+        self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def link(self) -> Link:
+        """The present link.
+
+        Raises
+        ------
+        ParlanceError
+            `session_closed`.
+        """
+        if self.core.link is None:
+            raise ParlanceError("session_closed", "the session has not begun")
+        return self.core.link
+
+    @property
+    def coder(self) -> Coder:
+        """Codes and decodes bodies of the present session."""
+        if self._coder is None:
+            raise ParlanceError("session_closed", "the session has not begun")
+        return self._coder
+
+    def encode(self, kind: int, body: object, *, secret: bool = False, algorithm: str | None = None) -> Body:
+        """Code a body."""
+        if isinstance(body, Tokens):
+            return self.coder.encode_tokens(kind, body.ids, secret=secret)
+        return self.coder.encode(kind, body, secret=secret, algorithm=algorithm)
+
+    def prepare(self, kind: int, body: object, options: CallOptions) -> Body:
+        """Code, address and describe a body."""
+        coded = self.encode(kind, body, secret=options.secret, algorithm=options.algorithm)
+        return options.apply(coded, self.link.agreement)
+
+    def check_draining(self, options: CallOptions) -> None:
+        """Refuse a request after GOAWAY, unless it may wait for the next session."""
+        if self.core.is_draining and not options.retry:
+            message = "the server drains and takes no new requests"
+            raise ParlanceError("draining", message, retry_after=self.core.retry_after)
+
+    async def end(self, error: ParlanceError | None) -> None:
+        """Tell everybody who waits that the session is over, and leave no task."""
+        self.state = "closed"
+        failure = error or ParlanceError("session_closed", "the session is closed")
+        for event in self.core.abandon(failure):
+            self.handle(event)
+        self.waiting.fail(failure)
+        self.messages.end(error)
+        await self.handlers.close()
+        if not self.opened.done():
+            self.opened.set_exception(failure)
+
+    def call(self, call: Call) -> None:
+        """Do it now, or as soon as there is a session."""
+        if self.state in ("closing", "closed"):
+            call.fail(ParlanceError("session_closed", "the session is closed"))
+        elif self.core.link is not None and not self.core.is_over:
+            call.run()
+        else:
+            self.waiting.add(call)
+
+    def consume(self, stream: Stream | None, charge: int) -> None:
+        """Give credit back for what was read."""
+        if stream is not None and self.core.link is not None and charge:
+            self.core.link.consume(stream, charge)
+            self.wake()
+
+    def cancel(self, reply: Reply) -> None:
+        """Give a request up."""
+        if reply.stream is not None and self.core.link is not None:
+            self.core.link.cancel(reply.stream)
+            self.wake()
+
+    def end_stream(self, stream: Stream) -> None:
+        """Answer a request whose handler was never entered."""
+        if self.core.link is not None:
+            self.core.link.end(stream)
+            self.wake()
+
+    def wake(self) -> None:
+        """Something may have to be written."""
+        self.driver.wake()
+
+    async def drained(self) -> None:
+        """Wait until the socket has taken what may be written now."""
+        if self.state == "closed":
+            raise ParlanceError("session_closed", "the session is closed")
+        await self.driver.drained()
+
+    # --- events
+
+    def handle(self, event: Event) -> None:
+        """Take an event of the core."""
+        match event:
+            case PartReceived(stream, body):
+                self._to_reply(stream, lambda reply: reply.handle_part(body))
+            case ResponseReceived(stream, body):
+                self._to_reply(stream, lambda reply: reply.handle_response(body))
+            case StreamOver(stream, error):
+                self._to_reply(stream, lambda reply: reply.handle_end(error))
+            case MessageReceived(body):
+                self.messages.put(Message(body, self.coder))
+            case RequestReceived(stream, body):
+                self.handlers.begin(stream, Message(body, self.coder))
+            case RequestCancelled(stream):
+                self.handlers.cancel(stream)
+            case TensorReceived():
+                self._take_tensor(event)
+            case Established():
+                self._established(event)
+            case SessionReset():
+                self._reset(event)
+            case PeerCloses():
+                self.peer_closes = event
+                self.peer_was_first = self.state != "closing"
+                self.state = "closing"
+            case DrainBegins():
+                _log.info("the server drains; the next session begins elsewhere")
+
+    def _to_reply(self, stream: Stream, action: Callable[[Reply], None]) -> None:
+        reply = stream.tag
+        if not isinstance(reply, Reply):
+            return
+        try:
+            action(reply)
+        except ParlanceError as error:
+            # A reply that cannot be decoded fails its request alone (ERR-6).
+            reply.handle_end(error)
+            self.cancel(reply)
+
+    def _take_tensor(self, event: TensorReceived) -> None:
+        stream, link = event.stream, self.link
+        try:
+            tensor = read_tensor(event, self.limits)
+        except ParlanceError as error:
+            link.fail(stream, error)
+            return
+        self.messages.put(Message(tensor.body(event.sender), self.coder, tensor=tensor))
+        link.respond(stream, self.coder.encode(RESPONSE, b""))
+
+    def _established(self, event: Established) -> None:
+        self.driver.established()
+        if event.is_new or event.is_taken_up or self._coder is None:
+            setup = self._setup
+            vocabulary = setup.vocabulary if event.agreement.encoding is not None else None
+            self._coder = Coder(event.agreement, vocabulary, setup.key)
+            self.is_taken_up = self.is_taken_up or event.is_taken_up
+        if self.core.closing.is_open:
+            self.state = "established"
+        self.peer_closes = None
+        if not self.opened.done():
+            self.opened.set_result(None)
+        self.waiting.run()
+
+    def _reset(self, event: SessionReset) -> None:
+        _log.warning("reset: %s", event.reason)
+        if self.state == "established" and event.reason not in ("reloaded", "record_behind"):
+            self.state = "connecting"
+        if self._setup.on_reset is not None:
+            try:
+                self._setup.on_reset(event)
+            except Exception:
+                _log.exception("on_reset has failed")

@@ -1,0 +1,161 @@
+"""A server of this checkout, and a proxy whose connections the tests cut."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import parlance
+
+ROOT = Path(__file__).resolve().parents[2]
+NODE = ["node", "--import", "tsx", "--conditions=@parlance/source"]
+PATIENCE = 300
+
+
+def run(main: Coroutine[Any, Any, Any]) -> Any:
+    """Run a test, which leaves no task behind; the time-out is against hanging only."""
+
+    async def bounded() -> Any:
+        async with asyncio.timeout(PATIENCE):
+            result = await main
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        assert not others, others
+        return result
+
+    return asyncio.run(bounded(), debug=False)
+
+
+class Server:
+    """The server of the conformance kit, as a process: it answers the tests that `conformance/README.md` lists."""
+
+    def __init__(self, program: str = "conformance/peers/parlance/main.ts") -> None:
+        command = [*NODE, str(ROOT / program), "--listen", "0"]
+        self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        self.url = self.process.stdout.readline().strip()
+        assert self.url.startswith("ws:"), "the server has not started"
+
+    def connect(self, **options: Any) -> parlance.Session:
+        return parlance.connect(self.url, **{"token": "ann", "reconnect": QUICK, **options})
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+QUICK = parlance.Reconnect(min_delay=0.005, max_delay=0.05, connect_within=30)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def plain_server() -> Iterator[Server]:
+    """A server without records and rates, which is faster."""
+    server = Server("e2e/src/python/server.ts")
+    yield server
+    server.stop()
+
+
+class Proxy:
+    """Forwards bytes to a server, and cuts connections."""
+
+    def __init__(self, url: str) -> None:
+        host, port = url.removeprefix("ws://").split("/")[0].split(":")
+        self._target = host, int(port)
+        self._path = url.removeprefix("ws://").split("/", 1)[1]
+        self._links: set[tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.cuts = 0
+        self.is_refusing = False
+        #: Called with the bytes that the server has sent so far on a connection.
+        self.on_bytes: Callable[[int], None] = lambda total: None
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[Proxy]:
+        server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.port = server.sockets[0].getsockname()[1]
+        self.url = f"ws://127.0.0.1:{self.port}/{self._path}"
+        try:
+            yield self
+        finally:
+            server.close()
+            self.cut()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await server.wait_closed()
+
+    def cut(self) -> None:
+        """Reset all connections."""
+        self.cuts += bool(self._links)
+        for link in list(self._links):
+            for writer in link:
+                writer.transport.abort()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.is_refusing:
+            writer.transport.abort()
+            return
+        try:
+            back_reader, back_writer = await asyncio.open_connection(*self._target)
+        except OSError:
+            writer.transport.abort()
+            return
+        link = (writer, back_writer)
+        self._links.add(link)
+        pumps = [self._pump(reader, back_writer, lambda total: None), self._pump(back_reader, writer, self._heard)]
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            await asyncio.gather(*pumps)
+        finally:
+            self._tasks.discard(task)
+            self._links.discard(link)
+            for end in link:
+                end.transport.abort()
+
+    def _heard(self, total: int) -> None:
+        self.on_bytes(total)
+
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, heard: Callable[[int], None]
+    ) -> None:
+        total = 0
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65_536):
+                writer.write(data)
+                total += len(data)
+                heard(total)
+                await writer.drain()
+        writer.transport.abort()
+
+
+def spawn(program: str, *args: str) -> subprocess.Popen[str]:
+    """Start a program of `tests/programs`."""
+    path = Path(__file__).parent / "programs" / program
+    source = str(Path(__file__).resolve().parents[1] / "src")
+    env = {**os.environ, "PYTHONPATH": source, "PYTHONUNBUFFERED": "1"}
+    return subprocess.Popen(
+        [sys.executable, str(path), *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
+    )
+
+
+async def tally(session: parlance.Session, messages: int) -> dict[str, Any]:
+    """Return what the server has received once that many messages are handled: streams overtake each other."""
+    while True:
+        value: dict[str, Any] = (await session.request(metadata={"test": "tally"})).json()
+        if value["messages"] >= messages:
+            return value
+        await asyncio.sleep(0.01)

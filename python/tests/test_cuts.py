@@ -1,0 +1,191 @@
+"""Connections that are cut, and processes that die."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import zlib
+from pathlib import Path
+
+import pytest
+
+import parlance
+from conftest import QUICK, Proxy, Server, run, spawn, tally
+from parlance import Message, ParlanceError, RequestContext
+
+
+async def cutting(proxy: Proxy, seed: int) -> None:
+    """Cut all connections again and again, at random offsets of what the server sends."""
+    rng = random.Random(seed)
+    while True:
+        limit = rng.randrange(200, 4_000)
+        reached = asyncio.Event()
+        proxy.on_bytes = lambda total, limit=limit, reached=reached: reached.set() if total >= limit else None
+        await reached.wait()
+        await asyncio.sleep(rng.random() * 0.01)
+        proxy.cut()
+
+
+def test_everything_arrives_once_and_in_order_through_cuts(plain_server: Server) -> None:
+    count = 2_000
+
+    async def answer(request: Message, context: RequestContext) -> str:
+        return request.text
+
+    async def main() -> None:
+        async with Proxy(plain_server.url).serving() as proxy:
+            cutter = asyncio.create_task(cutting(proxy, seed=7))
+            async with parlance.connect(
+                proxy.url, token="chaos", reconnect=QUICK, on_request=answer, on_reset=lambda reset: pytest.fail(reset.reason)
+            ) as session:
+                texts = [f"{index} " + "x" * (index * 37 % 1_500) for index in range(count)]
+
+                async def talk() -> None:
+                    for text in texts:
+                        await session.send(text)
+
+                async def ask(number: int) -> None:
+                    for index in range(number, count, 8):
+                        reply = await session.request(texts[index], metadata={"test": "echo"})
+                        assert reply.text == texts[index]
+
+                async def read() -> None:
+                    for _ in range(10):
+                        wish = {"test": "stream", "parts": 100, "size": 300}
+                        parts = [part.text async for part in session.stream(metadata=wish)]
+                        assert parts == [f"part {index} ".ljust(300, ".") for index in range(1, 101)]
+
+                async def hear() -> None:
+                    wish = {"test": "say", "messages": count, "size": 200}
+                    await session.request(metadata=wish)
+                    expected = iter(range(1, count + 1))
+                    async for message in session:
+                        number = next(expected)
+                        assert message.text == f"message {number} ".ljust(200, ".")
+                        if number == count:
+                            break
+
+                async def be_asked() -> None:
+                    for _ in range(20):
+                        wish = {"test": "ask", "requests": 10, "size": 500}
+                        for told in (await session.request(metadata=wish)).json():
+                            assert told == {"parts": ["question 1 ".ljust(500, ".")], "error": None}
+
+                await asyncio.gather(talk(), read(), hear(), be_asked(), *(ask(number) for number in range(8)))
+                told = await tally(session, count)
+                assert (told["messages"], told["crc"]) == (count, zlib.crc32("".join(texts).encode()))
+                cutter.cancel()
+                await asyncio.gather(cutter, return_exceptions=True)
+            assert proxy.cuts >= 20
+
+    run(main())
+
+
+def test_a_cut_before_the_first_answer_is_followed_by_another_attempt(server: Server) -> None:
+    async def main() -> None:
+        async with Proxy(server.url).serving() as proxy:
+            cuts = iter(range(3))
+
+            def cut(total: int) -> None:
+                if next(cuts, None) is not None:
+                    proxy.cut()
+
+            proxy.on_bytes = cut
+            async with parlance.connect(proxy.url, token="ann", reconnect=QUICK) as session:
+                assert (await session.request("here", metadata={"test": "echo"})).text == "here"
+            assert proxy.cuts == 3
+
+    run(main())
+
+
+def test_without_reconnect_a_cut_ends_the_session(server: Server) -> None:
+    async def main() -> None:
+        async with Proxy(server.url).serving() as proxy:
+            async with parlance.connect(proxy.url, token="ann", reconnect=False) as session:
+                waiting = asyncio.create_task(session.request(metadata={"test": "hang"}))
+                await session.request("x", metadata={"test": "echo"})
+                proxy.cut()
+                with pytest.raises(ParlanceError, match="session_lost"):
+                    await waiting
+                end = await session.closed
+                assert end.error is not None
+                assert end.error.code == "session_lost"
+
+    run(main())
+
+
+def test_leaving_while_suspended_ends_in_time(server: Server) -> None:
+    async def main() -> None:
+        async with Proxy(server.url).serving() as proxy:
+            timers = parlance.Timers(closing=0.2)
+            async with parlance.connect(proxy.url, token="ann", reconnect=QUICK, timers=timers) as session:
+                waiting = asyncio.create_task(session.request(metadata={"test": "hang"}))
+                await session.request("x", metadata={"test": "echo"})
+                proxy.is_refusing = True
+                proxy.cut()
+            with pytest.raises(ParlanceError, match="session_closed"):
+                await waiting
+
+    run(main())
+
+
+def test_a_killed_process_is_followed_by_one_that_takes_its_session_up(server: Server, tmp_path: Path) -> None:
+    store = str(tmp_path / "session.json")
+    first = spawn("worker.py", server.url, store)
+    assert first.stdout is not None
+    session_id = first.stdout.readline().split()[1]
+    for _ in range(20):
+        first.stdout.readline()
+    second = spawn("worker.py", server.url, store)
+    _, refusal = second.communicate()
+    assert second.returncode == 1
+    assert "is used by another process" in refusal
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    first.stdout.close()
+    third = spawn("worker.py", server.url, store)
+    assert third.stdout is not None
+    assert third.stdout.readline().split() == ["session", session_id, "True"]
+    third.kill()
+    third.communicate()
+
+
+def test_a_session_is_left_to_the_next_object(server: Server) -> None:
+    async def main() -> None:
+        store = parlance.MemoryStore()
+        async with server.connect(store=store) as session:
+            first = session.id
+            await session.send("one")
+            await session.flush()
+            await session.detach()
+        async with server.connect(store=store) as session:
+            assert (session.id, session.is_taken_up) == (first, True)
+            await session.send("two")
+            assert (await tally(session, 2))["messages"] == 2
+        async with server.connect(store=store) as session:
+            assert session.id != first
+
+    run(main())
+
+
+def test_a_server_that_dies_and_comes_back_keeps_durable_sessions() -> None:
+    server = Server()
+
+    async def main() -> None:
+        async with server.connect() as session:
+            before = session.id
+            wish = {"test": "stream", "parts": 40, "size": 20, "pace": 20, "again": True}
+            parts = []
+            async for part in session.stream(metadata=wish):
+                parts.append(part.text)
+                if len(parts) == 10:
+                    with pytest.raises(ParlanceError):
+                        await session.request(metadata={"test": "restart"})
+            assert parts == [f"part {index} ".ljust(20, ".") for index in range(1, 41)]
+            assert session.id == before
+
+    try:
+        run(main())
+    finally:
+        server.stop()

@@ -1,0 +1,247 @@
+"""Sessions with a server of this checkout."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+import parlance
+from conftest import Server, run, tally
+from parlance import Message, ParlanceError, RequestContext, RequestError, Session
+
+
+def test_messages_requests_and_parts(server: Server) -> None:
+    async def main() -> None:
+        async with server.connect() as session:
+            echo = await session.request("grüße", metadata={"test": "echo", "reply": {"a": [1, None, True]}})
+            assert (echo.text, dict(echo.metadata)) == ("grüße", {"a": [1, None, True]})
+            parts = [part.text async for part in session.stream(metadata={"test": "stream", "parts": 4, "size": 12})]
+            assert parts == [f"part {index} ".ljust(12, ".") for index in range(1, 5)]
+            for body in ("one", b"\x00\xff", {"n": [1, 2.5, None]}):
+                await session.send(body)
+            assert (await tally(session, 3))["messages"] == 3
+            assert session.state == "established"
+            assert await session.close("finished", "as planned") == 0
+            end = await session.closed
+            assert (end.error, end.code, end.by_server) == (None, "finished", False)
+
+    run(main())
+
+
+@pytest.mark.parametrize("algorithm", ["NONE", "BROTLI", "DICTIONARY", "M2M", "TOKEN", "CONTEXT", None])
+def test_each_codec_restores_the_content(server: Server, algorithm: str | None) -> None:
+    async def main() -> None:
+        async with server.connect() as session:
+            text = '{"model":"gpt-4o","messages":[{"role":"user","content":"Why is the sky blue?"}],"n":3}'
+            for _ in range(3):
+                reply = await session.request(text, algorithm=algorithm, metadata={"test": "echo"})
+                assert json.loads(reply.text).items() >= json.loads(text).items()
+
+    run(main())
+
+
+def test_large_bodies_pass_both_windows(server: Server) -> None:
+    async def main() -> None:
+        async with server.connect() as session:
+            body = bytes(range(256)) * 3_000
+            replies = [session.request(body, metadata={"test": "echo"}, secret=secret) for secret in (False, True)]
+            for reply in await asyncio.gather(*replies):
+                assert reply.bytes == body
+
+    run(main())
+
+
+def test_a_buffer_may_be_used_again(server: Server) -> None:
+    async def main() -> None:
+        async with server.connect() as session:
+            buffer = bytearray(64)
+            replies = []
+            for index in range(50):
+                buffer[:] = bytes([index]) * 64
+                replies.append(asyncio.create_task(session.request(buffer, metadata={"test": "echo"})))
+                await asyncio.sleep(0)
+                buffer[:] = b"\xff" * 64
+            assert [reply.bytes[0] for reply in await asyncio.gather(*replies)] == list(range(50))
+
+    run(main())
+
+
+def test_errors_of_a_handler(server: Server) -> None:
+    async def main() -> None:
+        async with server.connect() as session:
+            wish = {"test": "fail", "code": "no_model", "message": "not here", "retryable": True}
+            with pytest.raises(RequestError, match="not here") as caught:
+                await session.request(metadata=wish)
+            assert (caught.value.code, caught.value.retryable) == ("no_model", True)
+            with pytest.raises(ParlanceError) as caught_protocol:
+                await session.request(metadata={"test": "throw", "message": "a secret"})
+            assert caught_protocol.value.code == "internal"
+            assert "secret" not in str(caught_protocol.value)
+
+    run(main())
+
+
+async def cancelled(session: Session) -> int:
+    return int((await tally(session, 0))["cancelled"])
+
+
+def test_who_stops_reading_stops_the_handler(server: Server) -> None:
+    async def main() -> None:
+        async with server.connect() as session:
+            with pytest.raises(ParlanceError) as caught:
+                await session.request(metadata={"test": "hang"}, timeout=0.01)
+            assert (caught.value.code, caught.value.retryable) == ("timeout", True)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.01):
+                    await session.request(metadata={"test": "hang"})
+            endless = {"test": "stream", "parts": 1_000_000, "size": 100, "pace": 1}
+            async for _ in session.stream(metadata=endless):
+                break
+            async with session.stream(metadata=endless) as reply:
+                parts = aiter(reply)
+                await anext(parts)
+            while await cancelled(session) < 4:
+                await asyncio.sleep(0.01)
+            assert session.stats()["open_streams"] == 0
+
+    run(main())
+
+
+def test_more_requests_than_streams_wait(server: Server) -> None:
+    async def main() -> None:
+        async with server.connect() as session:
+            wishes = [session.request(str(index), metadata={"test": "echo"}) for index in range(400)]
+            assert [reply.text for reply in await asyncio.gather(*wishes)] == [str(index) for index in range(400)]
+
+    run(main())
+
+
+def test_answers_requests_of_the_server(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    entered: list[str] = []
+
+    async def parts(request: Message) -> AsyncIterator[Any]:
+        yield request.text
+        yield {"n": 1}
+
+    def answer(request: Message, context: RequestContext) -> Any:
+        entered.append(context.metadata["test"])
+        if "fail" in request.text:
+            raise RequestError("refused", "not today", retryable=True)
+        if "throw" in request.text:
+            raise ValueError("a secret")
+        return parts(request)
+
+    async def main() -> None:
+        async with server.connect(on_request=answer) as session:
+            told = []
+            for text in ("hi", "fail", "throw"):
+                told += (await session.request(metadata={"test": "ask", "text": text})).json()
+            assert told[0] == {"parts": ["hi", '{"n":1}'], "error": None}
+            assert told[1]["error"] == {"code": "refused", "message": "not today"}
+            assert told[2]["error"]["code"] == "internal"
+            assert "secret" not in json.dumps(told)
+            wish = {"test": "ask", "text": "hi", "cancel_after": 1}
+            assert (await session.request(metadata=wish)).json()[0]["parts"] == ["hi"]
+        assert entered == ["answer"] * 4
+
+    with caplog.at_level(logging.CRITICAL):
+        run(main())
+
+
+def test_a_handler_that_was_cancelled_before_its_first_step_answers(server: Server) -> None:
+    async def answer(request: Message, context: RequestContext) -> None:
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        async with server.connect(on_request=answer) as session:
+            wish = {"test": "ask", "requests": 20, "text": "x", "cancel_after": 0}
+            asking = asyncio.create_task(session.request(metadata=wish))
+            await asyncio.sleep(0.05)
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+
+    run(main())
+
+
+def test_refusals_say_why(server: Server) -> None:
+    async def refused(**options: Any) -> ParlanceError:
+        with pytest.raises(ParlanceError) as caught:
+            async with server.connect(**options):
+                pass
+        return caught.value
+
+    async def main() -> None:
+        wrong = await refused(token="wrong")
+        assert (wrong.code, wrong.retryable, wrong.close_code) == ("rejected", False, 4401)
+        asked: list[int] = []
+        again = await refused(token=lambda: asked.append(1) or "wrong")
+        assert again.code == "rejected"
+        assert len(asked) > 1
+        with pytest.raises(ParlanceError, match="404"):
+            await parlance.connect(server.url.replace("/session", "/elsewhere"))
+        with pytest.raises(ParlanceError, match="is the server running"):
+            await parlance.connect("ws://127.0.0.1:9/session", reconnect=False)
+
+    run(main())
+    for url in ("http//x", "ws://", "ftp://host/", "ws://user:password@host/"):
+        with pytest.raises(ParlanceError, match="url"):
+            parlance.connect(url)
+
+
+def test_bad_arguments_are_refused_at_the_call(server: Server) -> None:
+    async def main() -> None:
+        async with server.connect() as session:
+            for body in (object(), float("nan"), {"a": {1, 2}}, "\ud800"):
+                with pytest.raises(ParlanceError):
+                    await session.send(body)
+            for metadata in ({"a": {"b": object()}}, {"x": "y" * 9_000}, {"list": [0] * 300}):
+                with pytest.raises(ParlanceError):
+                    await session.request(metadata=metadata)
+            with pytest.raises(ParlanceError, match="unsupported"):
+                await session.send("x", to="somebody")
+            with pytest.raises(ParlanceError, match="message_too_large"):
+                await session.send(b"x" * (16 * 1024 * 1024 + 1))
+            assert (await session.request("still", metadata={"test": "echo"})).text == "still"
+        with pytest.raises(ParlanceError, match="session_closed"):
+            await session.send("late")
+
+    run(main())
+
+
+def test_credentials_are_renewed(server: Server) -> None:
+    asked: list[int] = []
+
+    async def token() -> str:
+        asked.append(1)
+        return "carol:1500"
+
+    async def main() -> None:
+        async with server.connect(token=token) as session:
+            before = session.id
+            while len(asked) < 4:
+                await asyncio.sleep(0.05)
+            assert (await session.request("on", metadata={"test": "echo"})).text == "on"
+            assert session.id == before
+
+    run(main())
+
+
+def test_a_server_that_drains_is_followed() -> None:
+    server = Server()
+
+    async def main() -> None:
+        async with server.connect(on_reset=lambda reset: pytest.fail(reset.reason)) as session:
+            reply = session.stream(metadata={"test": "stream", "parts": 30, "size": 20, "pace": 10})
+            await session.request(metadata={"test": "drain", "deadline_ms": 5_000, "retry_after_ms": 1})
+            assert len([part async for part in reply]) == 30
+            assert (await session.request("on", metadata={"test": "echo"}, retry=True)).text == "on"
+
+    try:
+        run(main())
+    finally:
+        server.stop()
