@@ -12,12 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import parlance
 
 ROOT = Path(__file__).resolve().parents[2]
 NODE = ["node", "--import", "tsx", "--conditions=@parlance/source"]
 PATIENCE = 300
+
+# Timings never decide a test; in CI a failure must mean that a change broke something.
+settings.register_profile(
+    "parlance", deadline=None, max_examples=40, derandomize="CI" in os.environ, suppress_health_check=list(HealthCheck)
+)
+settings.load_profile("parlance")
 
 
 def run(main: Coroutine[Any, Any, Any]) -> Any:

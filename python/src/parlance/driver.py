@@ -183,7 +183,7 @@ class Driver:
         """Wait, but no longer than the session has; a session that begins to close does not wait."""
         until = self._loop.time() + seconds
         was_stopping = self.is_stopping
-        while not self.core.is_over and self.is_stopping == was_stopping:
+        while self.is_stopping == was_stopping and not self._is_finished():
             now = self._loop.time()
             wait = min(until, self.core.due) - now
             if now >= until:

@@ -17,6 +17,7 @@ HEADER: Final = 12
 _MAX_METADATA: Final = 65_536
 _MAX_DIMENSIONS: Final = 64
 _MAX_U32: Final = 2**32 - 1
+_MAX_GROUPS: Final = 64
 _COMPRESSED: Final = 0x01
 _HAS_MAP: Final = 0x02
 _HAS_CACHE: Final = 0x04
@@ -107,6 +108,8 @@ def _read_fields(data: bytes) -> list[tuple[int, int, Any, bytes]]:
             elif wire_type in (1, 5):
                 size = 8 if wire_type == 1 else 4
                 value, at = data[at : at + size], at + size
+            elif wire_type == 3:
+                value, at = None, _skip_group(data, at, number)
             else:
                 raise ParlanceError("bad_message", f"wire type {wire_type}")
         except IndexError:
@@ -115,6 +118,29 @@ def _read_fields(data: bytes) -> list[tuple[int, int, Any, bytes]]:
             raise ParlanceError("bad_message", "metadata of AVP that are malformed")
         fields.append((number, wire_type, value, data[start:at]))
     return fields
+
+
+def _skip_group(data: bytes, at: int, group: int) -> int:
+    """Return where a group ends, which is an old kind of field that this version does not know."""
+    open_groups = [group]
+    while open_groups:
+        key, at = _protobuf_varint(data, at)
+        number, wire_type = key >> 3, key & 7
+        if wire_type == 3:
+            open_groups.append(number)
+        elif wire_type == 4:
+            if open_groups.pop() != number:
+                raise ParlanceError("bad_message", "groups that cross")
+        elif wire_type == 0:
+            _, at = _protobuf_varint(data, at)
+        elif wire_type == 2:
+            size, at = _protobuf_varint(data, at)
+            at += size
+        else:
+            at += {1: 8, 5: 4}.get(wire_type, len(data))
+        if len(open_groups) > _MAX_GROUPS or at > len(data):
+            raise ParlanceError("bad_message", "a group that is malformed")
+    return at
 
 
 def _protobuf_varint(data: bytes, at: int) -> tuple[int, int]:
