@@ -5,6 +5,7 @@ import { chromiumMissing } from './chromium.js';
 import { inTurn, isFull, MAX_SHORT_RUNS } from './extent.js';
 import { otherNodeMissing, underNode } from './other-node.js';
 import { packOnce } from './pack.js';
+import { pythonChecks, pythonTests } from './python.js';
 import { add, run, type Tally, vitest } from './run.js';
 
 /** Every check of the project by name, in the order in which its lane runs them. */
@@ -126,6 +127,8 @@ export const CHECKS: readonly Check[] = [
     run: () => node('conformance/src/main.ts', '--vectors', 'conformance/vectors'),
   },
 
+  { name: 'client in Python', part: 'test', lane: 'waiting', run: pythonTests },
+
   // --- npm run check, computing
   { name: 'build', part: 'check', lane: 'computing', run: () => run('npm', ['run', '--silent', 'build']) },
   {
@@ -141,6 +144,7 @@ export const CHECKS: readonly Check[] = [
     },
   },
   command('format and lint', 'biome', 'check', '--error-on-warnings', '.'),
+  { name: 'format, lint and types of Python', part: 'check', lane: 'computing', run: pythonChecks },
   { name: 'public types', part: 'check', lane: 'computing', run: () => node('scripts/check-api.ts') },
   command('unused code', 'knip'),
   { name: 'house', part: 'check', lane: 'computing', run: () => node('scripts/check-house.ts') },

@@ -61,6 +61,15 @@ class Server:
 QUICK = parlance.Reconnect(min_delay=0.005, max_delay=0.05, connect_within=30)
 
 
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Print the counts as `scripts/run.ts` reads them."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        count = {name: len(reporter.stats.get(name, ())) for name in ("passed", "failed", "error", "skipped")}
+        failed = count["failed"] + count["error"]
+        print(f"python: {count['passed']} passed, {failed} failed, {count['skipped']} skipped")
+
+
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     server = Server()

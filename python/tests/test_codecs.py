@@ -66,7 +66,9 @@ def test_brotli_is_bounded() -> None:
         brotli.decode(packed, 99_999)
 
 
-words = st.sampled_from(["messages", "m", "role", "r", "user", "u", "model", "gpt-4o", "4o", "name", "n", "stop", "tools"])
+words = st.sampled_from(
+    ["messages", "m", "role", "r", "user", "u", "model", "gpt-4o", "4o", "name", "n", "stop", "tools"]
+)
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | words,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=4),
@@ -115,7 +117,11 @@ def test_protection(mode: str) -> None:
 
 def test_json_is_bounded_before_it_is_built() -> None:
     assert parse("[" * 512 + "]" * 512)
-    for text, code in (("[" * 513 + "]" * 513, "json_too_deep"), ("NaN", "bad_json"), ("[" * 4_000_000, "too_many_values")):
+    for text, code in (
+        ("[" * 513 + "]" * 513, "json_too_deep"),
+        ("NaN", "bad_json"),
+        ("[" * 4_000_000, "too_many_values"),
+    ):
         with pytest.raises(ParlanceError, match=code):
             parse(text)
 
@@ -138,7 +144,7 @@ def test_an_array_becomes_a_tensor(dtype: str) -> None:
 
 
 def accepted(case: dict[str, Any], action: Any) -> Any:
-    """Return what an action returns, and check that it accepts what has to be accepted, and nothing that must not be."""
+    """Return what an action returns; it has to accept and to refuse as the verdict says."""
     verdict = case.get("verdict", "accept")
     try:
         value = action()
@@ -224,12 +230,14 @@ def test_avp_frames(case: dict[str, Any]) -> None:
     given = case.get("metadata")
     if case["check"] != "encode+decode" or given is None or case["options"]["compression"] != "NONE":
         return
-    texts = {name: given[name] for name in ("session_id", "source_agent_id", "target_agent_id", "model_id", "avp_map_id")}
+    texts = {
+        name: given[name] for name in ("session_id", "source_agent_id", "target_agent_id", "model_id", "avp_map_id")
+    }
     own = avp.AvpMetadata(
         **texts,
         hidden_dim=given["hidden_dim"],
         num_layers=given["num_layers"],
-        payload_type=int(given["payload_type"].startswith("KV")),
+        payload_type=int("KV_CACHE" in given["payload_type"]),
         dtype=avp.DTYPES.index(given["dtype"].lower()),
         tensor_shape=tuple(given["tensor_shape"]),
         mode=int(given["mode"] != "LATENT"),

@@ -37,7 +37,11 @@ def test_everything_arrives_once_and_in_order_through_cuts(plain_server: Server)
         async with Proxy(plain_server.url).serving() as proxy:
             cutter = asyncio.create_task(cutting(proxy, seed=7))
             async with parlance.connect(
-                proxy.url, token="chaos", reconnect=QUICK, on_request=answer, on_reset=lambda reset: pytest.fail(reset.reason)
+                proxy.url,
+                token="chaos",
+                reconnect=QUICK,
+                on_request=answer,
+                on_reset=lambda reset: pytest.fail(reset.reason),
             ) as session:
                 texts = [f"{index} " + "x" * (index * 37 % 1_500) for index in range(count)]
 
@@ -101,16 +105,18 @@ def test_a_cut_before_the_first_answer_is_followed_by_another_attempt(server: Se
 
 def test_without_reconnect_a_cut_ends_the_session(server: Server) -> None:
     async def main() -> None:
-        async with Proxy(server.url).serving() as proxy:
-            async with parlance.connect(proxy.url, token="ann", reconnect=False) as session:
-                waiting = asyncio.create_task(session.request(metadata={"test": "hang"}))
-                await session.request("x", metadata={"test": "echo"})
-                proxy.cut()
-                with pytest.raises(ParlanceError, match="session_lost"):
-                    await waiting
-                end = await session.closed
-                assert end.error is not None
-                assert end.error.code == "session_lost"
+        async with (
+            Proxy(server.url).serving() as proxy,
+            parlance.connect(proxy.url, token="ann", reconnect=False) as session,
+        ):
+            waiting = asyncio.create_task(session.request(metadata={"test": "hang"}))
+            await session.request("x", metadata={"test": "echo"})
+            proxy.cut()
+            with pytest.raises(ParlanceError, match="session_lost"):
+                await waiting
+            end = await session.closed
+            assert end.error is not None
+            assert end.error.code == "session_lost"
 
     run(main())
 

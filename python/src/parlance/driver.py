@@ -142,7 +142,10 @@ class Driver:
             may_return = asks_again or code in errors.COME_BACK or code == errors.STALE_ATTEMPT
         if self._reconnect is None or not may_return:
             return False
-        return self.has_begun or self._loop.time() - began < self._reconnect.connect_within
+        if not self.has_begun and self._loop.time() - began >= self._reconnect.connect_within:
+            return False
+        _log.log(logging.INFO if self._attempts else logging.WARNING, "%s; trying again", self._end.message)
+        return True
 
     def _is_finished(self) -> bool:
         """Whether the session was closed, left to the next process, or has failed."""
@@ -163,8 +166,6 @@ class Driver:
             if failure.data["retryable"] is None:
                 failure.retryable = code in errors.COME_BACK
             failure.close_code = code
-        if failure.retryable:
-            _log.log(logging.INFO if self._attempts else logging.WARNING, "%s; trying again", failure.message)
 
     def _delay(self, failure: ParlanceError | None) -> float:
         """Return the seconds before the next attempt."""

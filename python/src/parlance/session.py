@@ -284,7 +284,7 @@ class Session(Verbs):
             future.set_result(None)
             endpoint.wake()
 
-        endpoint.call(Call(write, lambda error: _fail(future, error), len(content)))
+        endpoint.call(Call(write, lambda error: None if future.done() else future.set_exception(error), len(content)))
         await future
         while endpoint.state != "closed" and endpoint.link.outbox.queued_bytes > _MAX_QUEUED:
             await endpoint.drained()
@@ -399,8 +399,3 @@ class Session(Verbs):
 
         endpoint.call(Call(write, reply.fail, 0))
         await reply.whole()
-
-
-def _fail(future: asyncio.Future[None], error: ParlanceError) -> None:
-    if not future.done():
-        future.set_exception(error)

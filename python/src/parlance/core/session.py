@@ -246,7 +246,10 @@ class SessionCore:
             case "CLOSE":
                 return self._peer_closes(fields, now)
             case "AUTH":
-                return self._credentials(control, fields)
+                self._is_renewing = False
+                has_end = control.payload.get("expires_at") is not None
+                ends = (fields.whole("expires_at") - control.timestamp) / 1_000 if has_end else None
+                return [CredentialsEnd(ends)]
             case "GOAWAY":
                 return self._go_away(fields, now)
             case "REJECT":
@@ -256,12 +259,6 @@ class SessionCore:
             case "ACCEPT":
                 raise ParlanceError("protocol_violation", "a second ACCEPT")
         return []
-
-    def _credentials(self, control: Control, fields: Fields) -> list[Event]:
-        self._is_renewing = False
-        if control.payload.get("expires_at") is None:
-            return [CredentialsEnd(None)]
-        return [CredentialsEnd((fields.whole("expires_at") - control.timestamp) / 1_000)]
 
     def _go_away(self, fields: Fields, now: float) -> list[Event]:
         agreement = self.agreement
