@@ -7,6 +7,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -61,8 +62,53 @@ class Server:
 QUICK = parlance.Reconnect(min_delay=0.005, max_delay=0.05, connect_within=30)
 
 
+class KitRun:
+    """The conformance kit as a server, with the client as its peer: it mostly waits, so it runs beside other tests."""
+
+    def __init__(self) -> None:
+        command = [*NODE, str(ROOT / "conformance/src/main.ts"), "--listen", "0"]
+        self._kit = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        self._thread = threading.Thread(target=self._visit)
+        self._thread.start()
+        self.output = ""
+
+    def _visit(self) -> None:
+        assert self._kit.stdout is not None
+        line = self._kit.stdout.readline()
+        peer = spawn("kit_peer.py", line.split()[-1])
+        self.output = line + self._kit.stdout.read()
+        self._kit.wait()
+        peer.kill()
+        peer.communicate()
+
+    def wait(self) -> int:
+        """Wait for its end, and return its exit code."""
+        self._thread.join()
+        return self._kit.returncode
+
+    def stop(self) -> None:
+        self._kit.kill()
+        self._thread.join()
+
+
+KIT = pytest.StashKey[KitRun]()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    is_wanted = any("kit" in item.fixturenames for item in session.items if isinstance(item, pytest.Function))
+    if is_wanted and not session.config.option.collectonly:
+        session.config.stash[KIT] = KitRun()
+
+
+@pytest.fixture
+def kit(request: pytest.FixtureRequest) -> KitRun:
+    return request.config.stash[KIT]
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Print the counts as `scripts/run.ts` reads them."""
+    if (kit_run := config.stash.get(KIT, None)) is not None:
+        kit_run.stop()
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None:
         count = {name: len(reporter.stats.get(name, ())) for name in ("passed", "failed", "error", "skipped")}

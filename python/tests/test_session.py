@@ -213,6 +213,27 @@ def test_bad_arguments_are_refused_at_the_call(server: Server) -> None:
     run(main())
 
 
+def test_another_thread_is_refused_by_name(server: Server) -> None:
+    def call(session: Session) -> str:
+        with pytest.raises(ParlanceError, match="run_coroutine_threadsafe") as caught:
+            session.stream("x")
+        with pytest.raises(ParlanceError, match="run_coroutine_threadsafe"):
+            asyncio.run(session.send("x"))
+        return caught.value.code
+
+    def call_safely(session: Session, loop: asyncio.AbstractEventLoop) -> str:
+        request = session.request("from a thread", metadata={"test": "echo"})
+        return asyncio.run_coroutine_threadsafe(request, loop).result().text
+
+    async def main() -> None:
+        async with server.connect() as session:
+            assert await asyncio.to_thread(call, session) == "unsupported"
+            loop = asyncio.get_running_loop()
+            assert await asyncio.to_thread(call_safely, session, loop) == "from a thread"
+
+    run(main())
+
+
 def test_credentials_are_renewed(server: Server) -> None:
     asked: list[int] = []
 

@@ -57,7 +57,8 @@ class Endpoint:
         self.is_taken_up = False
         self._coder: Coder | None = None
         self.core, self.driver = setup.make(self.handle)
-        self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.loop = asyncio.get_running_loop()
+        self.opened: asyncio.Future[None] = self.loop.create_future()
 
     @property
     def link(self) -> Link:

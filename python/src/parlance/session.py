@@ -15,7 +15,7 @@ from .core.frames import MESSAGE, REQUEST
 from .endpoint import Endpoint
 from .messages import Message
 from .reply import Reply
-from .setup import SessionEnd, Setup
+from .setup import OTHER_LOOP, SessionEnd, Setup, running_loop
 from .tensors import tensor_body
 from .verbs import Verbs
 
@@ -42,9 +42,9 @@ class Session(Verbs):
     @property
     def _open(self) -> Endpoint:
         if self._endpoint is None:
-            raise ParlanceError(
-                "session_closed", "the session was not opened: use it as `async with connect(…) as session`"
-            )
+            raise ParlanceError("session_closed", "the session was not opened: `async with connect(…) as session`")
+        if running_loop() is not self._endpoint.loop:
+            raise ParlanceError("invalid_argument", OTHER_LOOP)
         return self._endpoint
 
     # --- opening and closing
@@ -59,8 +59,8 @@ class Session(Verbs):
         """
         if self._endpoint is not None:
             raise ParlanceError("invalid_argument", "a session is opened once")
+        self._closed = running_loop().create_future()
         endpoint = self._endpoint = Endpoint(self._setup, self)
-        self._closed = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._run(endpoint), name="parlance session")
         try:
             await asyncio.shield(endpoint.opened)
@@ -176,8 +176,6 @@ class Session(Verbs):
         if peer is not None and (is_only or (endpoint.peer_was_first and (peer.code is not None or code is None))):
             return SessionEnd(error, peer.code, peer.message, by_server=True)
         return SessionEnd(error, code, reason)
-
-    # --- state
 
     @property
     def id(self) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from .codecs.m2m import Key
 from .codecs.token_native import Vocabulary
@@ -47,3 +49,22 @@ class Setup:
     on_reset: Callable[[SessionReset], object] | None
     make: Callable[[Callable[[Event], None]], tuple[SessionCore, Driver]]
     release: Callable[[bool], None]
+
+
+OTHER_LOOP: Final = (
+    "a session belongs to the event loop that opened it; from another thread use asyncio.run_coroutine_threadsafe"
+)
+
+
+def running_loop() -> asyncio.AbstractEventLoop:
+    """Return the running event loop.
+
+    Raises
+    ------
+    ParlanceError
+        `unsupported` without one: in a thread of its own, or under trio.
+    """
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise ParlanceError("unsupported", f"no event loop of asyncio runs here; {OTHER_LOOP}") from None

@@ -349,8 +349,6 @@ class SessionCore:
         error = ParlanceError("session_lost", f"the session was lost ({reason})")
         return [SessionReset(reason, not_sent, unknown), *link.fail_streams(error, with_openings=False)]
 
-    # --- output and time
-
     def next_frame(self, now: float) -> bytes | None:
         """Return the next frame to write on the connection, or `None`."""
         if self._hello:
