@@ -30,7 +30,7 @@ _RENEW_AT: Final = 0.7
 _RENEW_BEFORE: Final = 60.0
 #: How long after REJECT the close code may take.
 _REJECT_PATIENCE: Final = 5.0
-#: A rejection that states no delay is not followed at once by another attempt.
+#: How often a session follows a server that asks it to move; an honest one asks once for each node.
 _MAX_MOVES: Final = 8
 
 

@@ -41,11 +41,6 @@ class Inbox(Generic[Item]):
         self._items.clear()
         return items
 
-    @property
-    def is_read(self) -> bool:
-        """Whether somebody waits for the next item."""
-        return self._waiter is not None
-
     def _wake(self) -> None:
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import codecs
 import hashlib
 import importlib
@@ -149,18 +148,3 @@ class PartText:
             return self._decoder.decode(content, is_last)
         except UnicodeDecodeError:
             raise ParlanceError("bad_utf8", "token IDs that form no text") from None
-
-
-def ranks_of(data: bytes) -> dict[bytes, int]:
-    """Read a rank file: a line for each token, with its bytes in base64 and its ID.
-
-    Raises
-    ------
-    ParlanceError
-        `vocabulary_mismatch`.
-    """
-    try:
-        lines = (line.split() for line in data.splitlines() if line)
-        return {base64.b64decode(token, validate=True): int(rank) for token, rank in lines}
-    except (ValueError, binascii.Error):
-        raise ParlanceError("vocabulary_mismatch", "not a rank file") from None
