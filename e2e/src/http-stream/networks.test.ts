@@ -39,8 +39,10 @@ async function talk(url: string, transports: readonly TransportName[]): Promise<
   await session.close();
 }
 
+type OnUpgrade = 'refuse' | 'hold' | 'drop the answers to' | 'hold the frames behind';
+
 /** A proxy that forwards requests and answers as they come, and that no WebSocket passes. */
-async function withoutUpgrades(target: number, onUpgrade: 'refuse' | 'hold' | 'drop the answers to') {
+async function withoutUpgrades(target: number, onUpgrade: OnUpgrade) {
   const held = new Set<{ destroy(): void }>();
   const proxy = createHttpServer((request, response) => {
     const { method, url, headers } = request;
@@ -63,6 +65,17 @@ async function withoutUpgrades(target: number, onUpgrade: 'refuse' | 'hold' | 'd
       forward.on('upgrade', (_answer, socket) => held.add(socket.on('error', () => {})));
       forward.on('error', () => {}).end();
     });
+  if (onUpgrade === 'hold the frames behind')
+    proxy.on('upgrade', ({ url, headers }, near) => {
+      const forward = httpRequest({ port: target, path: url, headers });
+      forward.on('upgrade', ({ rawHeaders }, far) => {
+        held.add(far.on('error', () => {}).resume());
+        const pairs = rawHeaders.map((text, i) => (i % 2 === 0 ? `${text}: ` : `${text}\r\n`));
+        near.write(`HTTP/1.1 101 Switching Protocols\r\n${pairs.join('')}\r\n`);
+        near.pipe(far);
+      });
+      forward.on('error', () => {}).end();
+    });
   await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
   return peers.use({
     port: (proxy.address() as AddressInfo).port,
@@ -80,12 +93,15 @@ describe('a session', () => {
     await talk(`ws://127.0.0.1:${proxy.port}/session`, ['websocket', 'http']);
   });
 
-  it('begins once if a proxy drops the answer to an upgrade with HELLO', async () => {
+  it.each([
+    'drop the answers to',
+    'hold the frames behind',
+  ] as const)('begins once if a proxy will %s an upgrade with HELLO', async (what) => {
     let begun = 0;
     const port = await serve(() => {
       begun++;
     });
-    const proxy = await withoutUpgrades(port, 'drop the answers to');
+    const proxy = await withoutUpgrades(port, what);
     await talk(`ws://127.0.0.1:${proxy.port}/session`, ['websocket', 'http']);
     expect(begun).toBe(1);
   });

@@ -39,7 +39,7 @@ it('keeps the code of modules out of what every page loads', () => {
   const files = [...reachedFrom(resolve(SOURCES, 'index.ts'))].map((file) => relative(SOURCES, file));
   expect(files).toContain('reconnect/reconnecting-session.ts');
   const modules =
-    /^(tabs|ai|react|inspect)\/|\/(rebuild|store|entry|page-lock|retries|retried-reply|hello|answers|added-modules)\.ts$/;
+    /^(tabs|ai|react|inspect)\/|\/(rebuild|store|entry|page-lock|retries|retried-reply|hello|answers|added-modules|transports|http-stream|probe)\.ts$/;
   expect(files.filter((file) => modules.test(file))).toEqual([]);
 });
 

@@ -12,7 +12,7 @@ function setUp(takesHello = true) {
   const clock = new VirtualClock();
   const webSocket = new MemoryTransport({ takesHello }, 'websocket');
   const http = new MemoryTransport({ takesHello: true }, 'http');
-  const transport = new InOrder([webSocket, http], clock);
+  const transport = new InOrder([webSocket, http], clock, undefined);
   const seen: unknown[] = [];
   let hellos = 0;
   const open = () => {

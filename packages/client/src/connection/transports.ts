@@ -1,6 +1,14 @@
 import type { Limits } from '@parlance/protocol';
-import { type Clock, CloseCode, ProtocolError, Subprotocol, type Wire } from '@parlance/protocol/client';
+import {
+  type Clock,
+  CloseCode,
+  guardLater,
+  ProtocolError,
+  Subprotocol,
+  type Wire,
+} from '@parlance/protocol/client';
 import { httpStreams } from './http-stream.js';
+import type { ProbingSession } from './probe.js';
 import type {
   ClientTransport,
   ConnectionEvents,
@@ -15,6 +23,8 @@ const HEAD_START_MS = 4_000;
 /** A connection that is lost sooner after it has opened is one that a network does not let live. */
 const SHORT_LIFE_MS = 5_000;
 const MAX_SHORT_LIVES = 3;
+/** A session over HTTP looks for a WebSocket after 30 s, 2 and 10 minutes. */
+const PROBE_GAPS_MS = [30_000, 90_000, 480_000];
 /** Bytes of a frame of the server: a piece of a tensor, and its head. */
 const MIN_RECORD = 256 * 1024;
 const RECORD_HEAD = 16 * 1024;
@@ -43,28 +53,42 @@ export function createModule({ options: { transports = [], subprotocol, WebSocke
     );
   const maxRecord = Math.max(limits.maxMessageSize, limits.maxHandshakeSize, MIN_RECORD) + RECORD_HEAD;
   const { watchTransport = (each) => each } = WebSocket as Partial<WatchingClass>;
+  let session: ProbingSession | undefined;
   const transport = (webSocket: ClientTransport, clock: Clock): ClientTransport => {
     const http = watchTransport(httpStreams({ maxRecord, after: (ms, run) => clock.after(ms, run) }));
     const [first, second] = transports.map((name) => (name === 'http' ? http : webSocket));
     return second === undefined
       ? (first as ClientTransport)
-      : new InOrder([first as ClientTransport, second], clock);
+      : new InOrder([first as ClientTransport, second], clock, session);
   };
-  return { plan: { transport } };
+  const begin = (given: ProbingSession): void => {
+    session = given;
+  };
+  return { begin, plan: { transport } };
 }
 
-/** Begins with the one of two transports that has opened last. */
+/** Begins with the one of two transports that was answered last, and looks for a WebSocket beside a session over HTTP. */
 export class InOrder implements ClientTransport {
   readonly extraMs = HEAD_START_MS;
   readonly #clock: Clock;
+  readonly #session: ProbingSession | undefined;
   /** The one to begin with, and the other. */
   #order: readonly [ClientTransport, ClientTransport];
   /** Connections in a row that were lost soon. */
   #shortLives = 0;
+  /** Since a WebSocket has lived for longer. */
+  #probes = 0;
+  /** A WebSocket that has opened beside the connection of the session, which takes it next. */
+  #ready: ClientTransport | undefined;
 
-  constructor(order: readonly [ClientTransport, ClientTransport], clock: Clock) {
+  constructor(
+    order: readonly [ClientTransport, ClientTransport],
+    clock: Clock,
+    session: ProbingSession | undefined,
+  ) {
     this.#order = order;
     this.#clock = clock;
+    this.#session = session;
   }
 
   get name(): TransportName {
@@ -75,20 +99,57 @@ export class InOrder implements ClientTransport {
   }
 
   open(url: URL, hello: () => Frame | undefined, events: ConnectionEvents): Wire {
-    return new EitherWire(this.#order, url, hello, this.#clock, {
+    const ready = this.#ready;
+    this.#ready = undefined;
+    const order = ready === undefined ? this.#order : ([ready, this.#order[0]] as const);
+    return new EitherWire(order, url, hello, this.#clock, {
       ...events,
-      onOpened: (by) => this.#handleOpened(by),
+      onAnswered: (by) => this.#handleAnswered(by, url),
       onLost: (by, livedMs) => this.#handleLost(by, livedMs),
     });
   }
 
-  #handleOpened(by: ClientTransport): void {
-    if (by !== this.#order[0]) this.#swap();
+  #handleAnswered({ name }: ClientTransport, url: URL): () => void {
+    if (name !== this.name) this.#swap();
+    return name === 'http' && this.#session !== undefined ? this.#probeLater(url, this.#session) : () => {};
   }
 
-  #handleLost(by: ClientTransport, livedMs: number): void {
-    this.#shortLives = livedMs < SHORT_LIFE_MS && by.name === 'websocket' ? this.#shortLives + 1 : 0;
+  #handleLost({ name }: ClientTransport, livedMs: number): void {
+    const isShort = livedMs < SHORT_LIFE_MS;
+    if (name === 'websocket' && !isShort) this.#probes = 0;
+    this.#shortLives = isShort && name === 'websocket' && name === this.name ? this.#shortLives + 1 : 0;
     if (this.#shortLives >= MAX_SHORT_LIVES) this.#swap();
+  }
+
+  /** @returns what stops it: the connection over HTTP is over. */
+  #probeLater(url: URL, session: ProbingSession): () => void {
+    const gap = PROBE_GAPS_MS[this.#probes];
+    if (gap === undefined) return () => {};
+    let stop = this.#clock.after(gap, () => {
+      this.#probes++;
+      const stopNext = this.#probeLater(url, session);
+      let drop: (() => void) | undefined;
+      let isOver = false;
+      stop = () => {
+        isOver = true;
+        stopNext();
+        drop?.();
+      };
+      const onReady = (ready: ClientTransport | undefined): void => {
+        this.#ready = ready;
+      };
+      const begun = import('./probe.js').then(
+        ({ probe }) => {
+          const [first, second] = this.#order;
+          if (isOver || first.name !== 'http') return;
+          drop = probe({ webSocket: second, url, session, clock: this.#clock, onReady });
+        },
+        // Its code could not be loaded, and the session stays where it is.
+        () => {},
+      );
+      guardLater(session, begun);
+    });
+    return () => stop();
   }
 
   #swap(): void {
@@ -99,7 +160,8 @@ export class InOrder implements ClientTransport {
 }
 
 interface EitherEvents extends ConnectionEvents {
-  readonly onOpened: (by: ClientTransport) => void;
+  /** The first message is there. @returns what to call when the connection is over. */
+  readonly onAnswered: (by: ClientTransport) => () => void;
   /** A connection ends without a close code. */
   readonly onLost: (by: ClientTransport, livedMs: number) => void;
 }
@@ -113,6 +175,7 @@ class EitherWire implements Wire {
   /** Why the first one has not opened. */
   #failure: ConnectionFailure | undefined;
   #isClosed = false;
+  #stop: (() => void) | undefined;
   #current: Wire;
 
   constructor(
@@ -141,7 +204,6 @@ class EitherWire implements Wire {
     const handleOpen = (isSaid: boolean): void => {
       cancel();
       openedAt = this.#clock.now();
-      this.#events.onOpened(by);
       this.#events.onOpen(isSaid);
     };
     const wire = by.open(this.#url, this.#hello, {
@@ -155,6 +217,7 @@ class EitherWire implements Wire {
         if (!isCurrent()) return;
         if (isSilent) handleOpen(true);
         isSilent = false;
+        this.#stop ??= this.#events.onAnswered(by);
         this.#events.onMessage(data);
       },
       onWritable: () => {
@@ -164,6 +227,7 @@ class EitherWire implements Wire {
         if (!isCurrent()) return;
         cancel();
         if (openedAt === undefined && next !== undefined && !this.#isClosed) return fallBack(failure);
+        this.#stop?.();
         if (openedAt !== undefined && code === CloseCode.ABNORMAL)
           this.#events.onLost(by, this.#clock.now() - openedAt);
         this.#events.onClose(code, reason, this.#failure ?? failure);
@@ -197,6 +261,7 @@ class EitherWire implements Wire {
 
   close(code: number, reason: string): void {
     this.#isClosed = true;
+    this.#stop?.();
     this.#current.close(code, reason);
   }
 }

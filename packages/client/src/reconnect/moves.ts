@@ -4,7 +4,7 @@ import { CloseCode, type Wire } from '@parlance/protocol/client';
 /** Connections that may bring a session back to the same server that drains. */
 const MAX_MOVES = 5;
 
-/** The moves of a session to another connection while the present one goes on, when its server asks. */
+/** The moves of a session to another connection while the present one goes on: its server asks, or there is a better one. */
 export class Moves {
   /** The other connection is not open yet. */
   isUnderWay = false;
@@ -28,8 +28,14 @@ export class Moves {
     if (this.isUnderWay) return;
     if (++this.#count > MAX_MOVES)
       return this.#logger.warn({ event: 'session.warning' }, 'the session cannot move');
+    this.start(retryAfterMs);
+  }
+
+  /** Opens another connection within so many milliseconds, unless one is about to be opened. */
+  start(withinMs: number): void {
+    if (this.isUnderWay) return;
     this.isUnderWay = true;
-    this.#moveWithin(retryAfterMs);
+    this.#moveWithin(withinMs);
   }
 
   /** Another connection is open. @param former the connection that it takes the place of, if that is still there. */

@@ -199,6 +199,10 @@ export class ReconnectingSession implements UserSessionHost, DialingSession, Ses
     return this.#isCloseRequested || this.#isClosing;
   }
 
+  move(): void {
+    this.#moves.start(0);
+  }
+
   // --- as the owner of connections
 
   get needsWire(): boolean {

@@ -92,6 +92,8 @@ export interface Sessions extends Crashable {
   readonly isStopping: boolean;
   /** No session follows the present one, which is about to end. */
   stop(): void;
+  /** Opens another connection beside the present one, and resumes on it. */
+  move(): void;
 }
 
 /** The client that loads a module. */

@@ -92,8 +92,9 @@ export interface ClientOptions extends CapabilityOptions {
   readonly earlyHello?: boolean | undefined;
   /**
    * How the session reaches its server, in the order in which it is tried: the second one if the first has not opened within 4 s,
-   * or was lost three times in a row within 5 s of opening. A later connection begins with the one that has opened last. `http` needs
-   * a server with sessions over HTTP, which is the default, and 'm2m.v1'.
+   * or was lost three times in a row within 5 s of opening. A later connection begins with the one that was answered last. A session over
+   * HTTP looks for a WebSocket after 30 s, 2 and 10 minutes, and moves to it. `http` needs a server with sessions over HTTP, which is
+   * the default, and 'm2m.v1'.
    *
    * @default ['websocket']
    */

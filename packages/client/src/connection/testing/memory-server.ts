@@ -15,13 +15,17 @@ export class MemoryServer {
   readonly hellos: HelloPayload[] = [];
   /** The first byte of each message. */
   readonly messages: number[] = [];
-  readonly #transport: MemoryTransport;
+  readonly #transport: Pick<MemoryTransport, 'connections'>;
   readonly #options: Omit<SessionOptions, 'role'>;
   readonly #clock: Pick<Clock, 'now'>;
   /** The connection that the server reads from. */
   #present: MemoryConnection | undefined;
 
-  constructor(transport: MemoryTransport, options: Omit<SessionOptions, 'role'>, clock: Pick<Clock, 'now'>) {
+  constructor(
+    transport: Pick<MemoryTransport, 'connections'>,
+    options: Omit<SessionOptions, 'role'>,
+    clock: Pick<Clock, 'now'>,
+  ) {
     this.core = createSession({ ...options, role: 'server' });
     this.#transport = transport;
     this.#options = options;
