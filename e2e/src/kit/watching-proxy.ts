@@ -15,8 +15,9 @@ export interface WatchedChunk {
   readonly pair: WatchedPair;
 }
 
-/** Whether it is passed on, or the connection is cut instead. */
-export type Watch = (chunk: WatchedChunk) => 'pass' | 'cut' | Promise<'pass' | 'cut'>;
+/** Whether it is passed on, or the connection is cut instead, or reset for the client. */
+export type Verdict = 'pass' | 'cut' | 'reset';
+export type Watch = (chunk: WatchedChunk) => Verdict | Promise<Verdict>;
 
 export interface WatchingProxy extends AsyncDisposable {
   readonly port: number;
@@ -48,7 +49,8 @@ export async function createWatchingProxy(target: number, watch: Watch): Promise
       source.on('data', (chunk) =>
         after(async () => {
           const verdict = await watch({ from, text: chunk.toString('latin1'), pair });
-          if (verdict === 'cut') cut();
+          if (verdict === 'reset') near.resetAndDestroy();
+          if (verdict !== 'pass') cut();
           else if (!sink.destroyed) sink.write(chunk);
         }),
       );

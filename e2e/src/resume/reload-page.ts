@@ -31,8 +31,9 @@ class TestPage {
   async open(options: ClientOptions = {}): Promise<void> {
     const store = query.has('withoutStore') ? undefined : query.has('broken') ? broken : sessionStorage;
     const token = query.get('token') ?? undefined;
+    const transports = query.get('transports')?.split(',') as ClientOptions['transports'];
     try {
-      const session = await connect(query.get('server') ?? '', { store, token, ...options });
+      const session = await connect(query.get('server') ?? '', { store, token, transports, ...options });
       this.session = session;
       session.on('reset', (event) => this.resets.push(event));
       void this.read(session);
@@ -59,11 +60,18 @@ class TestPage {
     );
   }
 
+  /** The parts of a reply, of which the page reads so many at most. */
+  async stream(text: string, most = Infinity): Promise<readonly string[]> {
+    const parts: string[] = [];
+    for await (const part of this.session?.stream(text) ?? []) if (parts.push(part.text) >= most) break;
+    return parts;
+  }
+
   get state() {
     const { session, failure, texts, resets, answers, isBack } = this;
-    const { id, isRebuilt, state } = session ?? {};
+    const { id, isRebuilt, state, transport } = session ?? {};
     const entries = Object.keys(sessionStorage).map((key) => [key, sessionStorage.getItem(key)]);
-    return { id, isRebuilt, state, failure, texts, resets, answers, isBack, entries };
+    return { id, isRebuilt, state, transport, failure, texts, resets, answers, isBack, entries };
   }
 }
 
@@ -77,4 +85,4 @@ window.test = new TestPage();
 window.addEventListener('pageshow', (event) => {
   if (event.persisted) window.test.isBack = true;
 });
-if (query.has('server')) void window.test.open();
+if (query.has('server') && !query.has('later')) void window.test.open();

@@ -1,0 +1,198 @@
+import { copyFile, readdir } from 'node:fs/promises';
+import { createServer as createHttpServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { createServer, httpStream, type Server, type ServerSession } from '@parlance/server';
+import type { Browser, BrowserContext, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type Bundle, bundleFile } from '../../../bench/src/page/bundle.js';
+import { type StaticFiles, serveCompressed } from '../../../bench/src/page/static-files.js';
+import { chromiumMissing, launchChromium } from '../kit/chat-page.js';
+import { type CuttingProxy, createCuttingProxy } from '../kit/cutting-proxy.js';
+import { UNLIMITED } from '../kit/unlimited.js';
+import { createWatchingProxy, type WatchedPair } from '../kit/watching-proxy.js';
+
+/** Sessions over HTTP in a browser, in a network that refuses WebSockets. */
+
+const missing = chromiumMissing();
+if (missing !== undefined) {
+  if (process.env['CI'] === 'true') throw new Error(missing);
+  console.warn(`skipped the tests of sessions over HTTP in pages: ${missing}`);
+}
+
+const source = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+const STREAM = '/session/stream';
+
+describe.skipIf(missing !== undefined)('a page whose network refuses WebSockets', () => {
+  let browser: Browser;
+  let bundle: Bundle;
+  /** The page at an origin of its own. */
+  let files: StaticFiles;
+  let context: BrowserContext;
+  let server: Server;
+  /** The page and the sessions at one origin, where upgrades are refused. */
+  let front: { readonly port: number } & AsyncDisposable;
+  let proxy: CuttingProxy;
+  let sessions: ServerSession[];
+  let requests: { readonly method: string; readonly path: string; readonly type: string | undefined }[];
+  let stopped: string[];
+
+  beforeAll(async () => {
+    bundle = await bundleFile(source('../resume/reload-page.ts'), { fromSource: true });
+    await using worker = await bundleFile(source('../../../packages/client/src/shared-worker.ts'), {
+      fromSource: true,
+    });
+    for (const name of await readdir(worker.folder))
+      if (name.endsWith('.js')) await copyFile(join(worker.folder, name), join(bundle.folder, name));
+    files = await serveCompressed(bundle.folder);
+    browser = await launchChromium();
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await files?.[Symbol.asyncDispose]();
+    await bundle?.[Symbol.asyncDispose]();
+  });
+  beforeEach(async () => {
+    [sessions, requests, stopped] = [[], [], []];
+    server = createServer({
+      features: [httpStream()],
+      limits: UNLIMITED,
+      origins: [files.origin],
+      async onSession(session) {
+        sessions.push(session);
+        for await (const { text } of session) await session.send(`heard ${text}`);
+      },
+      async *onRequest({ text }, { signal }) {
+        signal.addEventListener('abort', () => stopped.push(text));
+        for (let i = 0; i < Number(text) && !signal.aborted; i++) {
+          yield `${i} `;
+          await new Promise((resolve) => setTimeout(resolve, 2));
+        }
+      },
+    });
+    front = await host();
+    proxy = await createCuttingProxy(front.port);
+    context = await browser.newContext();
+    context.setDefaultTimeout(60_000);
+  });
+  afterEach(async () => {
+    await context.close();
+    await proxy[Symbol.asyncDispose]();
+    await front[Symbol.asyncDispose]();
+    await server.close();
+  });
+
+  async function host(): Promise<typeof front> {
+    const http = createHttpServer(async (request, response) => {
+      const { method = '', url = '', headers } = request;
+      requests.push({ method, path: url.split('?', 1)[0] as string, type: headers['content-type'] });
+      if (server.respond(request, response)) return;
+      const answer = await fetch(new URL(url, files.origin));
+      response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? '' });
+      response.end(Buffer.from(await answer.arrayBuffer()));
+    });
+    server.attach(http);
+    http.removeAllListeners('upgrade');
+    http.on('upgrade', (_request, socket) =>
+      socket.end('HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\nconnection: close\r\n\r\n'),
+    );
+    await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
+    return {
+      port: (http.address() as AddressInfo).port,
+      async [Symbol.asyncDispose]() {
+        http.close();
+        http.closeAllConnections();
+      },
+    };
+  }
+
+  const originOf = (port: number) => `http://127.0.0.1:${port}`;
+  const addressOf = (query: Record<string, string> = {}, isForeign = false, port = proxy.port) => {
+    const all = { server: `${originOf(port)}/session`, transports: 'websocket,http', ...query };
+    return `${isForeign ? files.origin : originOf(port)}/?${new URLSearchParams(all)}`;
+  };
+  const stateOf = (page: Page) => page.evaluate(() => window.test.state);
+  const established = async (page: Page) => {
+    await expect.poll(async () => (await stateOf(page)).state).toBe('established');
+    return await stateOf(page);
+  };
+  const open = async (...at: Parameters<typeof addressOf>) => {
+    const page = await context.newPage();
+    await page.goto(addressOf(...at));
+    return { page, ...(await established(page)) };
+  };
+  const send = (page: Page, text: string) => page.evaluate((sent) => window.test.session?.send(sent), text);
+  const texts = (page: Page) => expect.poll(async () => (await stateOf(page)).texts);
+  const posted = () => requests.filter(({ path }) => path.startsWith('/session/'));
+
+  describe.each([
+    ['the same origin', false, 'application/octet-stream'],
+    ['another origin', true, 'text/plain'],
+  ])('at %s', (_where, isForeign, type) => {
+    it('has messages, replies in parts, a request to stop and an end over HTTP, and asks for no permission', async () => {
+      const { page, transport } = await open({}, isForeign);
+      expect(transport).toBe('http');
+      await send(page, 'one');
+      await texts(page).toEqual(['heard one']);
+      expect(await page.evaluate(() => window.test.stream('5'))).toEqual(['0 ', '1 ', '2 ', '3 ', '4 ']);
+      expect(await page.evaluate(() => window.test.stream('1000000', 2))).toEqual(['0 ', '1 ']);
+      await expect.poll(() => stopped).toEqual(['1000000']);
+      await page.evaluate(() => window.test.session?.close());
+      await expect.poll(() => server.sessions.size).toBe(0);
+      expect(await sessions[0]?.closed).toMatchObject({ side: 'remote' });
+      expect(new Set(posted().map((each) => `${each.method} ${each.type}`))).toEqual(
+        new Set([`POST ${type}`]),
+      );
+      expect(posted().map(({ path }) => path)).toContain('/session/frames');
+    });
+
+    it('survives cuts and a reload', async () => {
+      const { page, id } = await open({}, isForeign);
+      for (let i = 0; i < 100; i++) {
+        await sessions[0]?.send(String(i));
+        if (i % 30 === 10) proxy.cut();
+        if (i % 30 === 20) proxy.cutAfter(7);
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+      await texts(page).toEqual(Array.from({ length: 100 }, (_, i) => String(i)));
+      await page.reload();
+      expect(await established(page)).toMatchObject({ id, isRebuilt: true, transport: 'http', resets: [] });
+      await send(page, 'again');
+      await texts(page).toEqual(['heard again']);
+      expect([sessions.length, server.sessions.size]).toEqual([1, 1]);
+    });
+  });
+
+  it('gets one session if a connection is reset behind HELLO, which the browser then posts by itself', async () => {
+    let asking: WatchedPair | undefined;
+    let posts = 0;
+    const reset = await createWatchingProxy(front.port, ({ from, text, pair }) => {
+      if (from === 'client' && text.includes(`POST ${STREAM}`) && ++posts === 1) asking = pair;
+      // The server has read it, and answers.
+      return from === 'server' && pair === asking ? 'reset' : 'pass';
+    });
+    let [fetched, all] = [0, 0];
+    for (let round = 0; round < 20; round++) {
+      [asking, posts] = [undefined, 0];
+      const page = await context.newPage();
+      page.on('request', (request) => {
+        if (new URL(request.url()).pathname === STREAM) fetched++;
+      });
+      // The connection that has brought the page is used again.
+      await page.goto(addressOf({ transports: 'http', withoutStore: '' }, false, reset.port));
+      const { id } = await established(page);
+      expect(posts).toBe(2);
+      expect(sessions.map((session) => session.id)).toEqual([id]);
+      await send(page, 'one');
+      await texts(page).toEqual(['heard one']);
+      all += posts;
+      await page.evaluate(() => window.test.session?.close());
+      await page.close();
+      sessions = [];
+    }
+    // Without that, the page would have asked twice in each round.
+    expect(fetched).toBeLessThan(all);
+    await reset[Symbol.asyncDispose]();
+  });
+});
