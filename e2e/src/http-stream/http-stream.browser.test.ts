@@ -3,6 +3,7 @@ import { createServer as createHttpServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { ClientOptions } from '@parlance/client';
 import { createServer, httpStream, type Server, type ServerSession } from '@parlance/server';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -161,6 +162,91 @@ describe.skipIf(missing !== undefined)('a page whose network refuses WebSockets'
       await send(page, 'again');
       await texts(page).toEqual(['heard again']);
       expect([sessions.length, server.sessions.size]).toEqual([1, 1]);
+    });
+  });
+
+  describe('with other tabs', () => {
+    /** A tab that has not connected yet. */
+    const newTab = async (transports = 'websocket,http') => {
+      const page = await context.newPage();
+      await page.goto(addressOf({ later: '', withoutStore: '', transports }));
+      return page;
+    };
+    /** Connects once. Returns why that failed. */
+    const connectOnce = async (page: Page, options: ClientOptions = {}) => {
+      await page.evaluate((given) => window.test.open(given), {
+        reconnect: { connectWithinMs: 0 },
+        ...options,
+      });
+      return (await stateOf(page)).failure;
+    };
+    const heard = async (page: Page, text: string) => {
+      await send(page, text);
+      await texts(page).toContain(`heard ${text}`);
+    };
+
+    it.each([
+      'http',
+      'websocket,http',
+    ])('is told to share if three of them have one, until one of these goes (%s)', async (given) => {
+      const tabs = [await newTab(given), await newTab(given), await newTab(given)] as const;
+      for (const tab of tabs) expect(await connectOnce(tab)).toBe('');
+      const fourth = await newTab(given);
+      const failure = await connectOnce(fourth);
+      expect(failure).toContain('connection_failed');
+      expect(failure).toContain('shared: true');
+      expect(server.sessions.size).toBe(3);
+      for (const tab of tabs) await heard(tab, 'one');
+      // One that connects again keeps its place, or takes the one that it has left.
+      proxy.cut();
+      for (const tab of tabs) await heard(tab, 'two');
+      await tabs[0].evaluate(() => window.test.session?.close());
+      expect(await connectOnce(fourth)).toBe('');
+      await tabs[1].reload();
+      expect(await connectOnce(tabs[1])).toBe('');
+      await heard(fourth, 'three');
+      await tabs[2].close();
+      expect(await connectOnce(tabs[0])).toBe('');
+    });
+
+    it('counts none where a connection carries many streams', async () => {
+      await context.addInitScript(() =>
+        Object.defineProperty(PerformanceResourceTiming.prototype, 'nextHopProtocol', { value: 'h2' }),
+      );
+      for (let i = 0; i < 4; i++) expect(await connectOnce(await newTab('http'))).toBe('');
+      expect(server.sessions.size).toBe(4);
+    });
+
+    it('gives its place up before the browser freezes it, and comes back', async () => {
+      const tabs = [await newTab(), await newTab(), await newTab(), await newTab()] as const;
+      for (const tab of tabs.slice(0, 3)) expect(await connectOnce(tab)).toBe('');
+      const { id } = await stateOf(tabs[0]);
+      const cdp = await context.newCDPSession(tabs[0]);
+      await cdp.send('Page.setWebLifecycleState', { state: 'frozen' });
+      expect(await connectOnce(tabs[3])).toBe('');
+      await cdp.send('Page.setWebLifecycleState', { state: 'active' });
+      // There is no place for it yet.
+      await tabs[1].evaluate(() => window.test.session?.close());
+      expect((await established(tabs[0])).id).toBe(id);
+      await heard(tabs[0], 'one');
+      expect(sessions).toHaveLength(4);
+    });
+
+    it.each(['in a worker', 'in a tab that they elect'])('shares one session, %s', async (where) => {
+      if (where !== 'in a worker') await context.addInitScript('delete globalThis.SharedWorker');
+      const tabs = await Promise.all(Array.from({ length: 6 }, () => newTab()));
+      const shared = { worker: '/shared-worker.js' };
+      for (const tab of tabs) expect(await connectOnce(tab, { shared })).toBe('');
+      const states = await Promise.all(tabs.map(stateOf));
+      expect(new Set(states.map(({ transport }) => transport))).toEqual(new Set(['http']));
+      expect(server.sessions.size).toBe(1);
+      await send(tabs[5] as Page, 'one');
+      for (const tab of tabs) await texts(tab).toEqual(['heard one']);
+      proxy.cut();
+      await send(tabs[4] as Page, 'two');
+      for (const tab of tabs) await texts(tab).toEqual(['heard one', 'heard two']);
+      for (const tab of tabs) await tab.evaluate(() => window.test.session?.close());
+      await expect.poll(() => server.sessions.size).toBe(0);
     });
   });
 

@@ -34,11 +34,11 @@ class TestPage {
     const transports = query.get('transports')?.split(',') as ClientOptions['transports'];
     try {
       const session = await connect(query.get('server') ?? '', { store, token, transports, ...options });
-      this.session = session;
+      [this.session, this.failure] = [session, ''];
       session.on('reset', (event) => this.resets.push(event));
       void this.read(session);
     } catch (error) {
-      this.failure = String(error);
+      this.failure = `${(error as { code?: string }).code}: ${error}`;
     }
   }
 

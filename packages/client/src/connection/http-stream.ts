@@ -23,6 +23,12 @@ export interface HttpOptions {
   readonly maxRecord: number;
   /** @returns what keeps `run` from being called. */
   readonly after: (ms: number, run: () => void) => () => void;
+  /**
+   * Asked before each stream. Resolves to what to call when it is over, or to why there may be none. Pages have it.
+   *
+   * @param onFreeze ends the stream.
+   */
+  readonly admit?: ((url: URL, onFreeze: () => void) => Promise<(() => void) | string>) | undefined;
 }
 
 /** Each connection is one streamed response of HTTP, and requests up beside it. */
@@ -56,6 +62,7 @@ class HttpWire implements Wire {
   /** A close, which follows the frames. */
   #tail: Uint8Array | undefined;
   #isOver = false;
+  #release: (() => void) | undefined;
 
   constructor(options: HttpOptions, url: URL, hello: Frame | undefined, events: ConnectionEvents) {
     this.#options = options;
@@ -72,6 +79,10 @@ class HttpWire implements Wire {
     let reason = 'no answer';
     let cause: unknown;
     try {
+      const admitted = await this.#options.admit?.(this.#url, () => this.terminate());
+      if (typeof admitted === 'string') return this.#end(CloseCode.RATE_LIMITED, '', admitted);
+      if (this.#isOver) return admitted?.();
+      this.#release = admitted;
       const response = await this.#post('stream', hello);
       const reader = response.body?.getReader();
       if (!response.ok || reader === undefined) reason = `the server answered with HTTP ${response.status}`;
@@ -194,6 +205,7 @@ class HttpWire implements Wire {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#cancelAck?.();
+    this.#release?.();
     this.#abort.abort();
     this.#events.onClose(code, reason, () => connectionFailure(this.#url, `over HTTP: ${failure}`, cause));
   }

@@ -8,6 +8,7 @@ import {
   type Wire,
 } from '@parlance/protocol/client';
 import { httpStreams } from './http-stream.js';
+import type { Locks } from './page-lock.js';
 import type { ProbingSession } from './probe.js';
 import type {
   ClientTransport,
@@ -28,6 +29,12 @@ const PROBE_GAPS_MS = [30_000, 90_000, 480_000];
 /** Bytes of a frame of the server: a piece of a tensor, and its head. */
 const MIN_RECORD = 256 * 1024;
 const RECORD_HEAD = 16 * 1024;
+
+/** Pages and workers of browsers share their connections. Other runtimes may have locks, too, and have no location. */
+interface Scope {
+  readonly location: unknown;
+  readonly navigator: { readonly locks?: Locks | undefined };
+}
 
 interface Given {
   readonly options: {
@@ -55,7 +62,15 @@ export function createModule({ options: { transports = [], subprotocol, WebSocke
   const { watchTransport = (each) => each } = WebSocket as Partial<WatchingClass>;
   let session: ProbingSession | undefined;
   const transport = (webSocket: ClientTransport, clock: Clock): ClientTransport => {
-    const http = watchTransport(httpStreams({ maxRecord, after: (ms, run) => clock.after(ms, run) }));
+    const { location, navigator } = globalThis as Partial<Scope>;
+    const locks = location && navigator?.locks;
+    const http = httpStreams({
+      maxRecord,
+      after: (ms, run) => clock.after(ms, run),
+      admit:
+        locks &&
+        (async (url, onFreeze) => (await import('./stream-places.js')).takePlace(clock, locks, url, onFreeze)),
+    });
     const [first, second] = transports.map((name) => (name === 'http' ? http : webSocket));
     return second === undefined
       ? (first as ClientTransport)
@@ -230,7 +245,8 @@ class EitherWire implements Wire {
         this.#stop?.();
         if (openedAt !== undefined && code === CloseCode.ABNORMAL)
           this.#events.onLost(by, this.#clock.now() - openedAt);
-        this.#events.onClose(code, reason, this.#failure ?? failure);
+        // The first one says most, unless the second one was not even tried.
+        this.#events.onClose(code, reason, (code === CloseCode.ABNORMAL && this.#failure) || failure);
       },
     });
     const fallBack = (failure: ConnectionFailure | undefined): void => {

@@ -1,10 +1,10 @@
 import type { Logger, SessionCore } from '@parlance/protocol';
 import { type Clock, CloseCode, guardLater, ProtocolError, type Ticket } from '@parlance/protocol/client';
+import { pageLocks, takeLock } from '../connection/page-lock.js';
 import type { ClientModule, Plan, Sessions, Setup } from '../session/module.js';
 import type { SessionStore } from '../session/options.js';
 import type { ClientSession } from '../session/session.js';
 import { decodeEntry, type Entry, encodeEntry } from './entry.js';
-import { pageLocks, takeLock } from './page-lock.js';
 import { GuardedStore } from './store.js';
 
 /** Milliseconds between two writes that only a count has caused. */

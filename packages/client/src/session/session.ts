@@ -26,7 +26,7 @@ export interface ClientSession extends Session {
   readonly suspendedUntil: number | undefined;
   /**
    * What carries the session, or is tried first for its next connection; see the option `transports`. It changes before the state
-   * becomes `established`. In a tab that shares its session, always `websocket`.
+   * becomes `established`.
    */
   readonly transport: TransportName;
   /**

@@ -293,8 +293,8 @@ class Hub {
 const NOTHING_LOST: CloseResult = { unacknowledged: 0 };
 
 function statusOf(session: ClientSessionHost): Status {
-  const { id, state, agentId } = session;
-  return { id, state, agentId, negotiated: negotiatedOf(session), stats: statsOf(session) };
+  const { id, state, agentId, transport } = session;
+  return { id, state, agentId, transport, negotiated: negotiatedOf(session), stats: statsOf(session) };
 }
 
 /** While a session is replaced by the next one, nothing is agreed on. */

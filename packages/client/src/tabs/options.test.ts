@@ -10,6 +10,7 @@ describe('the options of a shared session', () => {
       limits: { maxStreams: 3 },
       reconnect: false as const,
       subprotocol: undefined,
+      transports: ['websocket', 'http'] as const,
       token: 'secret',
       traceparent: () => undefined,
       shared: true,
@@ -18,6 +19,7 @@ describe('the options of a shared session', () => {
       algorithms: ['NONE'],
       limits: { maxStreams: 3 },
       reconnect: false,
+      transports: ['websocket', 'http'],
     });
   });
 

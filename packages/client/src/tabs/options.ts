@@ -1,6 +1,7 @@
 import type { CapabilityOptions, Limits, Subprotocol, Timers } from '@parlance/protocol';
 import { assertOptions, ProtocolError } from '@parlance/protocol/client';
 import type { ReconnectOptions } from '../connection/backoff.js';
+import type { TransportName } from '../connection/transport.js';
 import type { SharingOptions } from '../session/options.js';
 
 /** The options that the tabs of a session have in common. They cross to its host. */
@@ -11,6 +12,7 @@ export interface SharedOptions
   readonly reconnect?: ReconnectOptions | boolean | undefined;
   readonly subprotocol?: Subprotocol | undefined;
   readonly earlyHello?: boolean | undefined;
+  readonly transports?: readonly TransportName[] | undefined;
 }
 
 const SHARED: Readonly<Record<keyof SharedOptions, true>> = {
@@ -23,6 +25,7 @@ const SHARED: Readonly<Record<keyof SharedOptions, true>> = {
   reconnect: true,
   subprotocol: true,
   earlyHello: true,
+  transports: true,
 };
 
 /** Each tab has its own: they are called or used in the tab. */

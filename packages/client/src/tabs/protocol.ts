@@ -9,6 +9,7 @@ import type {
   Throttled,
   Undelivered,
 } from '@parlance/protocol';
+import type { TransportName } from '../connection/transport.js';
 import type { SharedOptions } from './options.js';
 import type { PackedError } from './packed-error.js';
 import type { PackedMessage } from './packed-message.js';
@@ -17,7 +18,7 @@ import type { PackedMessage } from './packed-message.js';
  * What crosses between a tab and the host of its session. Both come from the same build of a page as a rule, but an
  * old worker may still run: a tab uses only a host of its own version.
  */
-export const VERSION = 3;
+export const VERSION = 4;
 
 /** The options of a call that cross; a signal crosses as `cancel`. */
 export interface CallOptions {
@@ -74,6 +75,7 @@ export interface Status {
   readonly state: SessionState;
   readonly negotiated: Negotiated | undefined;
   readonly agentId: string | undefined;
+  readonly transport: TransportName | undefined;
   readonly stats: SessionStats;
 }
 

@@ -1,4 +1,4 @@
-import type { SessionState } from '@parlance/protocol';
+import type { CloseStatement, SessionState } from '@parlance/protocol';
 import { ProtocolError } from '@parlance/protocol/client';
 import type { Pipe } from './pipe.js';
 import type { Watch } from './presence.js';
@@ -15,6 +15,9 @@ export interface Link {
   /** Bytes of one-way messages that were read and are not reported to the host. */
   read: number;
 }
+
+/** The tab itself has left. */
+export const LEFT: CloseStatement = { side: 'local', code: undefined, reason: '' };
 
 /** What a tab sends with. @throws {ProtocolError} `session_closed` without a host. */
 export function presentOf(link: Link | undefined, state: SessionState): TabOutbound {

@@ -29,7 +29,7 @@ import { chargeOfMessage, type PackedMessage, SharedMessage } from './packed-mes
 import type { HostPipe } from './pipe.js';
 import { holdLock, type Locks, watchPeer } from './presence.js';
 import type { FromHost, FromTab, Status } from './protocol.js';
-import { HostLost, type Link, presentOf } from './tab-link.js';
+import { HostLost, LEFT, type Link, presentOf } from './tab-link.js';
 import { TabMailbox } from './tab-mailbox.js';
 import { TabOutbound, type TabOutboundOptions } from './tab-outbound.js';
 
@@ -60,9 +60,6 @@ export interface TabOptions extends Pick<TabOutboundOptions, 'Queue'> {
 
 /** The reader's progress is reported when it has read this much. */
 const REPORT = MAX_UNREAD / 64;
-
-/** The tab itself has left. */
-const LEFT: CloseStatement = { side: 'local', code: undefined, reason: '' };
 
 /** A session that a tab shares with others, as its application holds it. The connection is elsewhere. */
 export class Tab implements ClientSessionHost {
@@ -124,6 +121,9 @@ export class Tab implements ClientSessionHost {
   }
   get agentId(): string | undefined {
     return this.#status?.agentId;
+  }
+  get transport(): ClientSession['transport'] | undefined {
+    return this.#status?.transport;
   }
   get negotiated(): Negotiated {
     const negotiated = this.#status?.negotiated;

@@ -1,5 +1,5 @@
 /** The part of the Web Locks API that is used. */
-interface Locks {
+export interface Locks {
   request(
     name: string,
     options: { readonly signal: AbortSignal },
