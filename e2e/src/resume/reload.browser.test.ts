@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { createServer, type Server, type ServerOptions, type Session } from '@parlance/server';
+import { createServer, httpStream, type Server, type ServerOptions, type Session } from '@parlance/server';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Bundle, bundleFile } from '../../../bench/src/page/bundle.js';
@@ -16,7 +16,10 @@ if (missing !== undefined) {
 
 type State = Window['test']['state'];
 
-describe.skipIf(missing !== undefined)('a page with sessionStorage as its store', () => {
+describe.skipIf(missing !== undefined).each([
+  'websocket',
+  'http',
+])('a page with sessionStorage as its store, over %s', (transport) => {
   let browser: Browser;
   let bundle: Bundle;
   let files: StaticFiles;
@@ -56,6 +59,7 @@ describe.skipIf(missing !== undefined)('a page with sessionStorage as its store'
     sessions = [];
     aborted = [];
     server = createServer({
+      features: [httpStream()],
       origins: [files.origin],
       async onSession(session) {
         sessions.push(session);
@@ -74,7 +78,7 @@ describe.skipIf(missing !== undefined)('a page with sessionStorage as its store'
   }
 
   const addressOf = (query: Record<string, string> = {}) =>
-    `${files.origin}/?${new URLSearchParams({ server: url, ...query })}`;
+    `${files.origin}/?${new URLSearchParams({ server: url, transports: transport, ...query })}`;
   const stateOf = (page: Page): Promise<State> => page.evaluate(() => window.test.state);
   const established = async (page: Page): Promise<State> => {
     await expect.poll(async () => (await stateOf(page)).state).toBe('established');

@@ -13,6 +13,8 @@ const answers = loadable('answers', () => import('./session/answers.js'));
 const MODULES: { readonly [Option in keyof ClientOptions]: Loadable<ModuleCode> } = {
   modules: answers,
   shared: loadable('shared sessions', () => import('./tabs/connect.js')),
+  // Before what leaves the session to the next page, and says so over the connection.
+  transports: loadable('HTTP', () => import('./connection/transports.js')),
   store: loadable('reloads', () => import('./reconnect/rebuild.js')),
   agent: hello,
   agentId: hello,
@@ -21,7 +23,6 @@ const MODULES: { readonly [Option in keyof ClientOptions]: Loadable<ModuleCode> 
   subprotocol: hello,
   onFetch: answers,
   batch: answers,
-  transports: loadable('HTTP', () => import('./connection/transports.js')),
 };
 
 /** The modules that the options ask for. */

@@ -1,4 +1,4 @@
-import { CloseCode, copyBytes, type Wire } from '@parlance/protocol/client';
+import { type Clock, CloseCode, copyBytes, type Wire } from '@parlance/protocol/client';
 import { encodeClose, encodeRecords, RecordReader } from '@parlance/protocol/records';
 import { connectionFailure } from './cannot-connect.js';
 import type { ClientTransport, ConnectionEvents, Frame } from './transport.js';
@@ -21,8 +21,8 @@ const { setImmediate: soon = queueMicrotask } = globalThis as { setImmediate?: (
 export interface HttpOptions {
   /** Bytes of a frame of the server, at most. */
   readonly maxRecord: number;
-  /** @returns what keeps `run` from being called. */
-  readonly after: (ms: number, run: () => void) => () => void;
+  /** The page goes away for good: what is sent now is sent at once, and is the last. @default false */
+  isLeaving?: boolean;
   /**
    * Asked before each stream. Resolves to what to call when it is over, or to why there may be none. Pages have it.
    *
@@ -32,10 +32,10 @@ export interface HttpOptions {
 }
 
 /** Each connection is one streamed response of HTTP, and requests up beside it. */
-export function httpStreams(options: HttpOptions): ClientTransport {
+export function httpStreams(options: HttpOptions, clock: Pick<Clock, 'after'>): ClientTransport {
   return {
     name: 'http',
-    open: (url, hello, events) => new HttpWire(options, url, hello(), events),
+    open: (url, hello, events) => new HttpWire(options, clock, url, hello(), events),
     ifSilent: 'a proxy that gathers answers gives none',
   };
 }
@@ -43,6 +43,7 @@ export function httpStreams(options: HttpOptions): ClientTransport {
 class HttpWire implements Wire {
   readonly highWater = MAX_GATHERED;
   readonly #options: HttpOptions;
+  readonly #clock: Pick<Clock, 'after'>;
   readonly #url: URL;
   readonly #events: ConnectionEvents;
   readonly #abort = new AbortController();
@@ -64,8 +65,15 @@ class HttpWire implements Wire {
   #isOver = false;
   #release: (() => void) | undefined;
 
-  constructor(options: HttpOptions, url: URL, hello: Frame | undefined, events: ConnectionEvents) {
+  constructor(
+    options: HttpOptions,
+    clock: Pick<Clock, 'after'>,
+    url: URL,
+    hello: Frame | undefined,
+    events: ConnectionEvents,
+  ) {
     this.#options = options;
+    this.#clock = clock;
     this.#url = url;
     this.#events = events;
     void this.#listen(hello === undefined ? new Uint8Array() : encodeRecords([hello as Uint8Array]));
@@ -124,7 +132,7 @@ class HttpWire implements Wire {
   #schedule(): void {
     const isAlone = this.#endsInAck && this.#queue.length === 1 && this.#tail === undefined;
     const isLazy = isAlone && this.#received < MAX_UNACKNOWLEDGED;
-    if (isLazy) this.#cancelAck ??= this.#options.after(LAZY_MS, () => this.#flush());
+    if (isLazy) this.#cancelAck ??= this.#clock.after(LAZY_MS, () => this.#flush());
     if (isLazy || this.#isScheduled) return;
     this.#isScheduled = true;
     soon(() => {
@@ -136,7 +144,8 @@ class HttpWire implements Wire {
   #flush(): void {
     const queue = this.#queue;
     const hasNone = queue.length === 0 && this.#tail === undefined;
-    if (this.#posted > 0 || this.#key === undefined || hasNone || this.#isOver) return;
+    const { isLeaving } = this.#options;
+    if ((this.#posted > 0 && !isLeaving) || this.#key === undefined || hasNone || this.#isOver) return;
     this.#cancelAck?.();
     this.#cancelAck = undefined;
     this.#received = 0;
@@ -144,6 +153,7 @@ class HttpWire implements Wire {
     new DataView(head.buffer).setUint32(0, ++this.#number, true);
     head.set(this.#key, 4);
     const frames = [head];
+    this.#posted = 0;
     for (let next = queue[0]; next !== undefined; next = queue[0]) {
       if (this.#posted > 0 && this.#posted + next.length > MAX_GATHERED) break;
       this.#posted += next.length;
@@ -153,7 +163,8 @@ class HttpWire implements Wire {
     this.#waiting -= this.#posted;
     this.#posted += head.length;
     if (queue.length === 0) this.#endsInAck = false;
-    void this.#send(frames, queue.length === 0 ? this.#tail : undefined);
+    const tail = this.#tail ?? (isLeaving ? encodeClose(CloseCode.GOING_AWAY, '') : undefined);
+    void this.#send(frames, queue.length === 0 ? tail : undefined);
   }
 
   async #send(frames: readonly Uint8Array[], tail: Uint8Array | undefined): Promise<void> {
@@ -193,7 +204,7 @@ class HttpWire implements Wire {
     if (this.#isOver || this.#tail !== undefined) return;
     if (this.#key === undefined) return this.terminate();
     this.#tail = encodeClose(code, reason);
-    this.#options.after(CLOSING_MS, () => this.terminate());
+    this.#clock.after(CLOSING_MS, () => this.terminate());
     this.#flush();
   }
 

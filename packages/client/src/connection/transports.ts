@@ -7,7 +7,7 @@ import {
   Subprotocol,
   type Wire,
 } from '@parlance/protocol/client';
-import { httpStreams } from './http-stream.js';
+import { type HttpOptions, httpStreams } from './http-stream.js';
 import type { Locks } from './page-lock.js';
 import type { ProbingSession } from './probe.js';
 import type {
@@ -58,28 +58,35 @@ export function createModule({ options: { transports = [], subprotocol, WebSocke
       'invalid_option',
       "transports: expected 'websocket', 'http' or both; 'http' carries m2m.v1 only",
     );
-  const maxRecord = Math.max(limits.maxMessageSize, limits.maxHandshakeSize, MIN_RECORD) + RECORD_HEAD;
+  const { location, navigator } = globalThis as Partial<Scope>;
+  const locks = location && navigator?.locks;
+  const given: HttpOptions = {
+    maxRecord: Math.max(limits.maxMessageSize, limits.maxHandshakeSize, MIN_RECORD) + RECORD_HEAD,
+    admit:
+      locks &&
+      (async (url, onFreeze) => {
+        const { takePlace } = await import('./stream-places.js');
+        return await takePlace(given, locks, url, onFreeze);
+      }),
+  };
   const { watchTransport = (each) => each } = WebSocket as Partial<WatchingClass>;
   let session: ProbingSession | undefined;
-  const transport = (webSocket: ClientTransport, clock: Clock): ClientTransport => {
-    const { location, navigator } = globalThis as Partial<Scope>;
-    const locks = location && navigator?.locks;
-    const http = httpStreams({
-      maxRecord,
-      after: (ms, run) => clock.after(ms, run),
-      admit:
-        locks &&
-        (async (url, onFreeze) => (await import('./stream-places.js')).takePlace(clock, locks, url, onFreeze)),
-    });
-    const [first, second] = transports.map((name) => (name === 'http' ? http : webSocket));
-    return second === undefined
-      ? (first as ClientTransport)
-      : new InOrder([first as ClientTransport, second], clock, session);
+  return {
+    plan: {
+      transport(webSocket: ClientTransport, clock: Clock): ClientTransport {
+        const [first, second] = transports.map((name) => (name === 'http' ? watchTransport(httpStreams(given, clock)) : webSocket));
+        if (second === undefined) return first as ClientTransport;
+        return new InOrder([first as ClientTransport, second], clock, session);
+      },
+    },
+    begin(sessions: ProbingSession): void {
+      session = sessions;
+    },
+    gone(isCached: boolean): boolean {
+      given.isLeaving = !isCached;
+      return false;
+    },
   };
-  const begin = (given: ProbingSession): void => {
-    session = given;
-  };
-  return { begin, plan: { transport } };
 }
 
 /** Begins with the one of two transports that was answered last, and looks for a WebSocket beside a session over HTTP. */
