@@ -134,10 +134,12 @@ async function open(server: Server, options: ServeOptions, logger: Logger): Prom
 }
 
 /** `undefined` if it is off, or if the sources run without a build. */
-function userInterface({ ui, hosts }: ServeOptions, logger: Logger): UserInterface | undefined {
+function userInterface({ ui, hosts, http }: ServeOptions, logger: Logger): UserInterface | undefined {
   if (!ui) return undefined;
   try {
-    return createUserInterface({ folder: PAGES, hosts });
+    // The chat page then tries it, too.
+    const edit = http ? (html: string) => html.replace('<html ', '<html data-http ') : undefined;
+    return createUserInterface({ folder: PAGES, hosts, edit });
   } catch (error) {
     if (!isProtocolError(error)) throw error;
     logger.warn({ event: 'ui.missing', err: loggable(error) }, 'the chat page is not served');

@@ -51,7 +51,8 @@ const onEditLast = () => {
 };
 const composer = createComposer({ onSend: send, onStop: stop, onEditLast }, isCopy);
 const interruptions = createInterruptions((turn) => log.mark(turn));
-const silence = createSilence(PING_MS, handleHearing);
+const bytesReceived = () => session?.stats().received.wireBytes ?? 0;
+const silence = createSilence(PING_MS, bytesReceived, handleHearing);
 const breakCard = createBreakCard({ onFreeze: () => interruptions.freeze() });
 const choice = createModelChoice(async () =>
   session === undefined ? [] : (await loadModel()).listModels(session.fetch),
@@ -146,7 +147,7 @@ function statusOf(state: LinkState, { name }: Hearing): string {
     case 'connected':
       if (name === 'unknown') return 'Silent';
       if (name === 'waiting') return 'Waiting for an answer';
-      return state.since === 'first' ? 'Connected' : 'Reconnected';
+      return `${state.since === 'first' ? 'Connected' : 'Reconnected'}${state.session.transport === 'http' ? ' over HTTP' : ''}`;
     case 'suspended':
       return 'Reconnecting…';
     case 'moving':
@@ -194,7 +195,9 @@ function askAgain(turn: Turn): void {
 /** Shows the frames of an answer that this page has asked for since it was loaded. */
 function showWire(turn: Turn): void {
   const name = replyNames.get(turn);
-  if (name === undefined)
+  if (session?.transport === 'http')
+    log.remark('This session comes over HTTP. Only frames of WebSockets are kept to be shown.');
+  else if (name === undefined)
     log.remark('That answer came before this page was loaded, which has not kept its frames.');
   else recording.show(name);
 }

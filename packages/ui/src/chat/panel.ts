@@ -34,6 +34,7 @@ export function createPanel(): Panel {
   const curve = createCurve();
   byId('chart').append(curve.element);
   agreed.append(...descriptions([['Session', 'none yet']]));
+  let isOverHttp = false;
   let due: Parameters<Panel['showTraffic']> | undefined;
 
   function paint(): void {
@@ -56,7 +57,8 @@ export function createPanel(): Panel {
         : smaller(total.socket, total.gzip, 'with gzip');
     byId('compared').replaceChildren(
       create('b', {}, bytes(total.socket)),
-      ' on this socket. The same requests and answers over HTTP, with answers in gzip: ',
+      isOverHttp ? ' in this session, without the headers of HTTP, over which it comes' : ' on this socket',
+      '. The same requests and answers over HTTP, with answers in gzip: ',
       create('b', {}, bytes(total.gzip)),
       '; with requests in gzip too, which few apps have: ',
       create('b', {}, bytes(total.gzipBoth)),
@@ -68,11 +70,13 @@ export function createPanel(): Panel {
 
   return {
     showSession(session, server, resumed) {
+      isOverHttp = session.transport === 'http';
       const { algorithms, encoding, extensions, version, maxPayloadSize } = session.negotiated;
       agreed.replaceChildren(
         ...descriptions([
           ['Session', create('code', {}, session.id)],
           ['Server', create('code', {}, server)],
+          ['Transport', isOverHttp ? 'HTTP' : 'WebSocket'],
           ['Resumed', resumed === 0 ? 'not yet' : `${resumed} ${resumed === 1 ? 'time' : 'times'}`],
           ['Protocol', version],
           ['Codecs', list(algorithms)],

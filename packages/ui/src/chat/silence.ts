@@ -28,11 +28,17 @@ const LOOK_MS = 1_000;
 
 /**
  * @param pingMs the silence after which the server is asked.
+ * @param count anything that changes with what arrives, for connections that tell of no frames.
  * @param onChange called when it changes, and each second while nothing is heard.
  */
-export function createSilence(pingMs: number, onChange: (before: Hearing) => void): Silence {
+export function createSilence(
+  pingMs: number,
+  count: () => number,
+  onChange: (before: Hearing) => void,
+): Silence {
   let looking: ReturnType<typeof setInterval> | undefined;
   let heardAt = 0;
+  let counted = 0;
   /** `undefined` if no answer is waited for. */
   let receivedAt: number | undefined;
   let hearing: Hearing = { name: 'live' };
@@ -47,6 +53,8 @@ export function createSilence(pingMs: number, onChange: (before: Hearing) => voi
 
   function look(): void {
     const before = hearing;
+    if (count() !== counted) heardAt = performance.now();
+    counted = count();
     hearing = now();
     if (hearing.name !== before.name || hearing.name === 'unknown') onChange(before);
   }

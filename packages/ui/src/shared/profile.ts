@@ -6,7 +6,10 @@ import type { ClientOptions } from '@parlance/client';
  * @param server a server of another address gets a profile of its own, and never the token that the user has entered.
  */
 export function connectOptions(server: string): ClientOptions {
-  return { token: isOwn(server) ? (readToken() ?? profile(KEY)) : profile(`${KEY} ${server}`), store };
+  if (!isOwn(server)) return { token: profile(`${KEY} ${server}`), store };
+  // The server of this page has said so in its document.
+  const transports = 'http' in document.documentElement.dataset ? (['websocket', 'http'] as const) : undefined;
+  return { token: readToken() ?? profile(KEY), store, transports };
 }
 
 export function isOwn(server: string): boolean {
