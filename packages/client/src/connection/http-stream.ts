@@ -35,189 +35,177 @@ export interface HttpOptions {
 export function httpStreams(options: HttpOptions, clock: Pick<Clock, 'after'>): ClientTransport {
   return {
     name: 'http',
-    open: (url, hello, events) => new HttpWire(options, clock, url, hello(), events),
+    open: (url, hello, events) => openStream(options, clock, url, hello(), events),
     ifSilent: 'a proxy that gathers answers gives none',
   };
 }
 
-class HttpWire implements Wire {
-  readonly highWater = MAX_GATHERED;
-  readonly #options: HttpOptions;
-  readonly #clock: Pick<Clock, 'after'>;
-  readonly #url: URL;
-  readonly #events: ConnectionEvents;
-  readonly #abort = new AbortController();
+function openStream(
+  options: HttpOptions,
+  clock: Pick<Clock, 'after'>,
+  url: URL,
+  hello: Frame | undefined,
+  events: ConnectionEvents,
+): Wire {
+  const abort = new AbortController();
   /** Of the server's connection; `undefined` until it is open. */
-  #key: Uint8Array | undefined;
-  #number = 0;
+  let key: Uint8Array | undefined;
+  let number = 0;
   /** Frames that wait. */
-  readonly #queue: Uint8Array[] = [];
-  #waiting = 0;
+  const queue: Uint8Array[] = [];
+  let waiting = 0;
   /** Bytes of the request that is under way. */
-  #posted = 0;
-  #isScheduled = false;
+  let posted = 0;
+  let isScheduled = false;
   /** The last frame that waits only acknowledges, and a later one takes its place. */
-  #endsInAck = false;
-  #cancelAck: (() => void) | undefined;
-  #received = 0;
+  let endsInAck = false;
+  let cancelAck: (() => void) | undefined;
+  let received = 0;
   /** A close, which follows the frames. */
-  #tail: Uint8Array | undefined;
-  #isOver = false;
-  #release: (() => void) | undefined;
+  let tail: Uint8Array | undefined;
+  let isOver = false;
+  let release: (() => void) | undefined;
 
-  constructor(
-    options: HttpOptions,
-    clock: Pick<Clock, 'after'>,
-    url: URL,
-    hello: Frame | undefined,
-    events: ConnectionEvents,
-  ) {
-    this.#options = options;
-    this.#clock = clock;
-    this.#url = url;
-    this.#events = events;
-    void this.#listen(hello === undefined ? new Uint8Array() : encodeRecords([hello as Uint8Array]));
-  }
+  const end = (code: number, reason: string, failure = '', cause?: unknown): void => {
+    if (isOver) return;
+    isOver = true;
+    cancelAck?.();
+    release?.();
+    abort.abort();
+    events.onClose(code, reason, () => connectionFailure(url, `over HTTP: ${failure}`, cause));
+  };
+  const terminate = (): void => end(CloseCode.ABNORMAL, '');
 
-  get bufferedAmount(): number {
-    return this.#waiting + this.#posted;
-  }
-
-  async #listen(hello: Uint8Array<ArrayBuffer>): Promise<void> {
+  const listen = async (body: Uint8Array<ArrayBuffer>): Promise<void> => {
     let reason = 'no answer';
     let cause: unknown;
     try {
-      const admitted = await this.#options.admit?.(this.#url, () => this.terminate());
-      if (typeof admitted === 'string') return this.#end(CloseCode.RATE_LIMITED, '', admitted);
-      if (this.#isOver) return admitted?.();
-      this.#release = admitted;
-      const response = await this.#post('stream', hello);
+      const admitted = await options.admit?.(url, terminate);
+      if (typeof admitted === 'string') return end(CloseCode.RATE_LIMITED, '', admitted);
+      if (isOver) return admitted?.();
+      release = admitted;
+      const response = await post('stream', body, false);
       const reader = response.body?.getReader();
       if (!response.ok || reader === undefined) reason = `the server answered with HTTP ${response.status}`;
       else {
-        const records = new RecordReader(this.#options.maxRecord, {
-          onRecord: (frame) => this.#handleRecord(frame, hello.length > 0),
-          onClose: (code, why) => this.#end(code, why),
+        const records = new RecordReader(options.maxRecord, {
+          onRecord(frame) {
+            if (isOver) return;
+            if (key !== undefined) return events.onMessage(frame);
+            key = frame;
+            events.onOpen(body.length > 0);
+          },
+          onClose: (code, why) => end(code, why),
         });
-        for (let read = await reader.read(); !read.done && !this.#isOver; read = await reader.read()) {
-          this.#received += read.value.length;
+        for (let read = await reader.read(); !read.done && !isOver; read = await reader.read()) {
+          received += read.value.length;
           records.push(read.value);
         }
       }
     } catch (error) {
       cause = error;
     }
-    this.#end(CloseCode.ABNORMAL, '', reason, cause);
-  }
-
-  #handleRecord(frame: Uint8Array, isSaid: boolean): void {
-    if (this.#isOver) return;
-    if (this.#key !== undefined) return this.#events.onMessage(frame);
-    this.#key = frame;
-    this.#events.onOpen(isSaid);
-  }
-
-  send(frame: Frame): void {
-    if (this.#isOver || this.#tail !== undefined) return;
-    const isAck = frame[0] === ACK;
-    if (isAck && this.#endsInAck) this.#waiting -= this.#queue.pop()?.length ?? 0;
-    this.#endsInAck = isAck;
-    // Its memory may be used again.
-    this.#queue.push(copyBytes(frame as Uint8Array));
-    this.#waiting += frame.length;
-    this.#schedule();
-  }
+    end(CloseCode.ABNORMAL, '', reason, cause);
+  };
 
   /** Frames of one task go together. An acknowledgement would cost a request by itself, and waits for something else to send. */
-  #schedule(): void {
-    const isAlone = this.#endsInAck && this.#queue.length === 1 && this.#tail === undefined;
-    const isLazy = isAlone && this.#received < MAX_UNACKNOWLEDGED;
-    if (isLazy) this.#cancelAck ??= this.#clock.after(LAZY_MS, () => this.#flush());
-    if (isLazy || this.#isScheduled) return;
-    this.#isScheduled = true;
+  const schedule = (): void => {
+    const isAlone = endsInAck && queue.length === 1 && tail === undefined;
+    const isLazy = isAlone && received < MAX_UNACKNOWLEDGED;
+    if (isLazy) cancelAck ??= clock.after(LAZY_MS, flush);
+    if (isLazy || isScheduled) return;
+    isScheduled = true;
     soon(() => {
-      this.#isScheduled = false;
-      this.#flush();
+      isScheduled = false;
+      flush();
     });
-  }
+  };
 
-  #flush(): void {
-    const queue = this.#queue;
-    const hasNone = queue.length === 0 && this.#tail === undefined;
-    const { isLeaving } = this.#options;
-    if ((this.#posted > 0 && !isLeaving) || this.#key === undefined || hasNone || this.#isOver) return;
-    this.#cancelAck?.();
-    this.#cancelAck = undefined;
-    this.#received = 0;
-    const head = new Uint8Array(4 + this.#key.length);
-    new DataView(head.buffer).setUint32(0, ++this.#number, true);
-    head.set(this.#key, 4);
+  const flush = (): void => {
+    const { isLeaving } = options;
+    const hasNone = queue.length === 0 && tail === undefined;
+    if ((posted > 0 && !isLeaving) || key === undefined || hasNone || isOver) return;
+    cancelAck?.();
+    cancelAck = undefined;
+    received = 0;
+    const head = new Uint8Array(4 + key.length);
+    new DataView(head.buffer).setUint32(0, ++number, true);
+    head.set(key, 4);
     const frames = [head];
-    this.#posted = 0;
+    posted = 0;
     for (let next = queue[0]; next !== undefined; next = queue[0]) {
-      if (this.#posted > 0 && this.#posted + next.length > MAX_GATHERED) break;
-      this.#posted += next.length;
+      if (posted > 0 && posted + next.length > MAX_GATHERED) break;
+      posted += next.length;
       frames.push(next as Uint8Array<ArrayBuffer>);
       queue.shift();
     }
-    this.#waiting -= this.#posted;
-    this.#posted += head.length;
-    if (queue.length === 0) this.#endsInAck = false;
-    const tail = this.#tail ?? (isLeaving ? encodeClose(CloseCode.GOING_AWAY, '') : undefined);
-    void this.#send(frames, queue.length === 0 ? tail : undefined);
-  }
+    waiting -= posted;
+    posted += head.length;
+    if (queue.length > 0) return void upload(frames, undefined);
+    endsInAck = false;
+    void upload(frames, tail ?? (isLeaving ? encodeClose(CloseCode.GOING_AWAY, '') : undefined));
+  };
 
-  async #send(frames: readonly Uint8Array[], tail: Uint8Array | undefined): Promise<void> {
-    const isLast = tail !== undefined;
+  const upload = async (frames: readonly Uint8Array[], last: Uint8Array | undefined): Promise<void> => {
+    const isLast = last !== undefined;
     try {
-      const { status } = await this.#post('frames', encodeRecords(frames, tail), isLast);
-      if (status !== TAKEN || isLast) this.terminate();
+      const { status } = await post('frames', encodeRecords(frames, last), isLast);
+      if (status !== TAKEN || isLast) terminate();
     } catch {
-      this.terminate();
+      terminate();
     }
-    this.#posted = 0;
-    if (this.#isOver) return;
-    this.#events.onWritable();
-    this.#schedule();
-  }
+    posted = 0;
+    if (isOver) return;
+    events.onWritable();
+    schedule();
+  };
 
   /** @param outlivesPage the request is sent although the page goes away. */
-  async #post(name: string, body: Uint8Array<ArrayBuffer>, outlivesPage = false): Promise<Response> {
-    const url = new URL(this.#url);
-    url.protocol = url.protocol === 'wss:' ? 'https:' : 'http:';
-    url.pathname += `/${name}`;
+  const post = async (
+    name: string,
+    body: Uint8Array<ArrayBuffer>,
+    outlivesPage: boolean,
+  ): Promise<Response> => {
+    const to = new URL(url);
+    to.protocol = to.protocol === 'wss:' ? 'https:' : 'http:';
+    to.pathname += `/${name}`;
     const { location } = globalThis as { location?: { readonly origin: string } };
-    const isForeign = location !== undefined && location.origin !== url.origin;
-    return await fetch(url, {
+    const isForeign = location !== undefined && location.origin !== to.origin;
+    return await fetch(to, {
       method: 'POST',
       // With the other type, a browser would ask the server of another origin first.
       headers: { 'content-type': isForeign ? 'text/plain' : 'application/octet-stream' },
       body,
-      signal: this.#abort.signal,
+      signal: abort.signal,
       redirect: 'error',
       // Not every runtime without pages knows these.
       ...(location !== undefined && { credentials: 'include', cache: 'no-store', keepalive: outlivesPage }),
     });
-  }
+  };
 
-  close(code: number, reason: string): void {
-    if (this.#isOver || this.#tail !== undefined) return;
-    if (this.#key === undefined) return this.terminate();
-    this.#tail = encodeClose(code, reason);
-    this.#clock.after(CLOSING_MS, () => this.terminate());
-    this.#flush();
-  }
-
-  terminate(): void {
-    this.#end(CloseCode.ABNORMAL, '');
-  }
-
-  #end(code: number, reason: string, failure = '', cause?: unknown): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
-    this.#cancelAck?.();
-    this.#release?.();
-    this.#abort.abort();
-    this.#events.onClose(code, reason, () => connectionFailure(this.#url, `over HTTP: ${failure}`, cause));
-  }
+  void listen(hello === undefined ? new Uint8Array() : encodeRecords([hello as Uint8Array]));
+  return {
+    highWater: MAX_GATHERED,
+    get bufferedAmount() {
+      return waiting + posted;
+    },
+    send(frame) {
+      if (isOver || tail !== undefined) return;
+      const isAck = frame[0] === ACK;
+      if (isAck && endsInAck) waiting -= queue.pop()?.length ?? 0;
+      endsInAck = isAck;
+      // Its memory may be used again.
+      queue.push(copyBytes(frame as Uint8Array));
+      waiting += frame.length;
+      schedule();
+    },
+    close(code, reason) {
+      if (isOver || tail !== undefined) return;
+      if (key === undefined) return terminate();
+      tail = encodeClose(code, reason);
+      clock.after(CLOSING_MS, terminate);
+      flush();
+    },
+    terminate,
+  };
 }

@@ -4,7 +4,7 @@ import { type Locks, takeLock } from './page-lock.js';
 const MAX_STREAMS = 3;
 /** How long a page that goes away may take to free its place, in milliseconds. */
 const WAIT_MS = 1_000;
-const TAKEN = `this browser has ${MAX_STREAMS} sessions over HTTP with that server, and could not send in one more; close a tab of them, or let tabs share one session with shared: true`;
+const TAKEN = `this browser has ${MAX_STREAMS} sessions over HTTP with that server, and could not send in one more; close one of them, or let tabs share a session with shared: true`;
 
 interface Place {
   /** Of one client, which for a moment has two of them when it moves. */

@@ -2,7 +2,7 @@ import { CloseCode, type ProtocolError } from '@parlance/protocol';
 import { describe, expect, it } from 'vitest';
 import { MemoryTransport } from './testing/memory-transport.js';
 import { VirtualClock } from './testing/virtual-clock.js';
-import { createModule, InOrder } from './transports.js';
+import { createModule, inOrder } from './transports.js';
 
 /** Which of two transports opens a connection, in virtual time, over connections that the test opens and loses. */
 
@@ -12,7 +12,7 @@ function setUp(takesHello = true) {
   const clock = new VirtualClock();
   const webSocket = new MemoryTransport({ takesHello }, 'websocket');
   const http = new MemoryTransport({ takesHello: true }, 'http');
-  const transport = new InOrder([webSocket, http], clock, undefined);
+  const transport = inOrder([webSocket, http], clock, undefined);
   const seen: unknown[] = [];
   let hellos = 0;
   const open = () => {
@@ -103,6 +103,15 @@ describe('two transports', () => {
     const [[what, code, failure]] = seen as [[string, number, () => ProtocolError]];
     expect([what, code]).toEqual(['closed', CloseCode.ABNORMAL]);
     expect(failure().message).toContain('the test has refused it');
+  });
+
+  it('fail as the second one does if that had no place in this browser', () => {
+    const { webSocket, http, seen, open, last } = setUp(false);
+    open();
+    last(webSocket).lose();
+    last(http).lose(CloseCode.RATE_LIMITED);
+    const [[, code, failure]] = seen as [[string, number, () => undefined]];
+    expect([code, failure()]).toEqual([CloseCode.RATE_LIMITED, undefined]);
   });
 
   it('do not go on to the second one if the attempt was given up', () => {

@@ -32,7 +32,7 @@ const RECORD_HEAD = 16 * 1024;
 
 /** Pages and workers of browsers share their connections. Other runtimes may have locks, too, and have no location. */
 interface Scope {
-  readonly location: unknown;
+  readonly location: object;
   readonly navigator: { readonly locks?: Locks | undefined };
 }
 
@@ -74,9 +74,11 @@ export function createModule({ options: { transports = [], subprotocol, WebSocke
   return {
     plan: {
       transport(webSocket: ClientTransport, clock: Clock): ClientTransport {
-        const [first, second] = transports.map((name) => (name === 'http' ? watchTransport(httpStreams(given, clock)) : webSocket));
+        const [first, second] = transports.map((name) =>
+          name === 'http' ? watchTransport(httpStreams(given, clock)) : webSocket,
+        );
         if (second === undefined) return first as ClientTransport;
-        return new InOrder([first as ClientTransport, second], clock, session);
+        return inOrder([first as ClientTransport, second], clock, session);
       },
     },
     begin(sessions: ProbingSession): void {
@@ -90,66 +92,30 @@ export function createModule({ options: { transports = [], subprotocol, WebSocke
 }
 
 /** Begins with the one of two transports that was answered last, and looks for a WebSocket beside a session over HTTP. */
-export class InOrder implements ClientTransport {
-  readonly extraMs = HEAD_START_MS;
-  readonly #clock: Clock;
-  readonly #session: ProbingSession | undefined;
+export function inOrder(
+  given: readonly [ClientTransport, ClientTransport],
+  clock: Clock,
+  session: ProbingSession | undefined,
+): ClientTransport {
   /** The one to begin with, and the other. */
-  #order: readonly [ClientTransport, ClientTransport];
+  let [first, second] = given;
   /** Connections in a row that were lost soon. */
-  #shortLives = 0;
+  let shortLives = 0;
   /** Since a WebSocket has lived for longer. */
-  #probes = 0;
+  let probes = 0;
   /** A WebSocket that has opened beside the connection of the session, which takes it next. */
-  #ready: ClientTransport | undefined;
-
-  constructor(
-    order: readonly [ClientTransport, ClientTransport],
-    clock: Clock,
-    session: ProbingSession | undefined,
-  ) {
-    this.#order = order;
-    this.#clock = clock;
-    this.#session = session;
-  }
-
-  get name(): TransportName {
-    return this.#order[0].name;
-  }
-  get ifSilent(): string {
-    return this.#order[0].ifSilent;
-  }
-
-  open(url: URL, hello: () => Frame | undefined, events: ConnectionEvents): Wire {
-    const ready = this.#ready;
-    this.#ready = undefined;
-    const order = ready === undefined ? this.#order : ([ready, this.#order[0]] as const);
-    return new EitherWire(order, url, hello, this.#clock, {
-      ...events,
-      onAnswered: (by) => this.#handleAnswered(by, url),
-      onLost: (by, livedMs) => this.#handleLost(by, livedMs),
-    });
-  }
-
-  #handleAnswered({ name }: ClientTransport, url: URL): () => void {
-    if (name !== this.name) this.#swap();
-    return name === 'http' && this.#session !== undefined ? this.#probeLater(url, this.#session) : () => {};
-  }
-
-  #handleLost({ name }: ClientTransport, livedMs: number): void {
-    const isShort = livedMs < SHORT_LIFE_MS;
-    if (name === 'websocket' && !isShort) this.#probes = 0;
-    this.#shortLives = isShort && name === 'websocket' && name === this.name ? this.#shortLives + 1 : 0;
-    if (this.#shortLives >= MAX_SHORT_LIVES) this.#swap();
-  }
-
+  let ready: ClientTransport | undefined;
+  const swap = (): void => {
+    [first, second] = [second, first];
+    shortLives = 0;
+  };
   /** @returns what stops it: the connection over HTTP is over. */
-  #probeLater(url: URL, session: ProbingSession): () => void {
-    const gap = PROBE_GAPS_MS[this.#probes];
-    if (gap === undefined) return () => {};
-    let stop = this.#clock.after(gap, () => {
-      this.#probes++;
-      const stopNext = this.#probeLater(url, session);
+  const probeLater = (url: URL): (() => void) => {
+    const gap = PROBE_GAPS_MS[probes];
+    if (gap === undefined || session === undefined) return () => {};
+    let stop = clock.after(gap, () => {
+      probes++;
+      const stopNext = probeLater(url);
       let drop: (() => void) | undefined;
       let isOver = false;
       stop = () => {
@@ -157,14 +123,13 @@ export class InOrder implements ClientTransport {
         stopNext();
         drop?.();
       };
-      const onReady = (ready: ClientTransport | undefined): void => {
-        this.#ready = ready;
+      const onReady = (open: ClientTransport | undefined): void => {
+        ready = open;
       };
       const begun = import('./probe.js').then(
         ({ probe }) => {
-          const [first, second] = this.#order;
           if (isOver || first.name !== 'http') return;
-          drop = probe({ webSocket: second, url, session, clock: this.#clock, onReady });
+          drop = probe({ webSocket: second, url, session, clock, onReady });
         },
         // Its code could not be loaded, and the session stays where it is.
         () => {},
@@ -172,119 +137,126 @@ export class InOrder implements ClientTransport {
       guardLater(session, begun);
     });
     return () => stop();
-  }
-
-  #swap(): void {
-    const [first, second] = this.#order;
-    this.#order = [second, first];
-    this.#shortLives = 0;
-  }
+  };
+  return {
+    extraMs: HEAD_START_MS,
+    get name() {
+      return first.name;
+    },
+    get ifSilent() {
+      return first.ifSilent;
+    },
+    open(url, hello, events) {
+      const order = ready === undefined ? ([first, second] as const) : ([ready, first] as const);
+      ready = undefined;
+      return openEither(order, url, hello, clock, {
+        ...events,
+        onAnswered({ name }) {
+          if (name !== first.name) swap();
+          return name === 'http' ? probeLater(url) : undefined;
+        },
+        onLost({ name }, livedMs) {
+          const isShort = livedMs < SHORT_LIFE_MS;
+          if (name === 'websocket' && !isShort) probes = 0;
+          shortLives = isShort && name === 'websocket' && name === first.name ? shortLives + 1 : 0;
+          if (shortLives >= MAX_SHORT_LIVES) swap();
+        },
+      });
+    },
+  };
 }
 
 interface EitherEvents extends ConnectionEvents {
   /** The first message is there. @returns what to call when the connection is over. */
-  readonly onAnswered: (by: ClientTransport) => () => void;
+  readonly onAnswered: (by: ClientTransport) => (() => void) | undefined;
   /** A connection ends without a close code. */
   readonly onLost: (by: ClientTransport, livedMs: number) => void;
 }
 
 /** A connection by the first of two transports that opens one; HELLO is the same for both. */
-class EitherWire implements Wire {
-  readonly #url: URL;
-  readonly #hello: () => Frame | undefined;
-  readonly #clock: Clock;
-  readonly #events: EitherEvents;
+function openEither(
+  [first, second]: readonly [ClientTransport, ClientTransport],
+  url: URL,
+  hello: () => Frame | undefined,
+  clock: Clock,
+  events: EitherEvents,
+): Wire {
+  let frame: Frame | undefined;
+  const sayHello = (): Frame | undefined => {
+    frame ??= hello();
+    return frame;
+  };
   /** Why the first one has not opened. */
-  #failure: ConnectionFailure | undefined;
-  #isClosed = false;
-  #stop: (() => void) | undefined;
-  #current: Wire;
+  let reason: ConnectionFailure | undefined;
+  let stop: (() => void) | undefined;
+  let isClosed = false;
 
-  constructor(
-    [first, second]: readonly [ClientTransport, ClientTransport],
-    url: URL,
-    hello: () => Frame | undefined,
-    clock: Clock,
-    events: EitherEvents,
-  ) {
-    this.#url = url;
-    this.#clock = clock;
-    this.#events = events;
-    let frame: Frame | undefined;
-    this.#hello = () => {
-      frame ??= hello();
-      return frame;
-    };
-    this.#current = this.#open(first, second);
-  }
-
-  #open(by: ClientTransport, next: ClientTransport | undefined): Wire {
+  const open = (by: ClientTransport, next: ClientTransport | undefined): Wire => {
     let openedAt: number | undefined;
     /** What has opened says nothing yet, and something between may hold it back. */
     let isSilent = false;
-    const isCurrent = (): boolean => this.#current === wire;
+    let isAnswered = false;
+    const isCurrent = (): boolean => current === wire;
     const handleOpen = (isSaid: boolean): void => {
-      cancel();
-      openedAt = this.#clock.now();
-      this.#events.onOpen(isSaid);
+      cancel?.();
+      openedAt = clock.now();
+      events.onOpen(isSaid);
     };
-    const wire = by.open(this.#url, this.#hello, {
-      onOpen: (isSaid) => {
+    const wire = by.open(url, sayHello, {
+      onOpen(isSaid) {
         if (!isCurrent()) return;
         // The answer to HELLO follows at once.
         if (isSaid && next !== undefined) isSilent = true;
         else handleOpen(isSaid);
       },
-      onMessage: (data) => {
+      onMessage(data) {
         if (!isCurrent()) return;
         if (isSilent) handleOpen(true);
         isSilent = false;
-        this.#stop ??= this.#events.onAnswered(by);
-        this.#events.onMessage(data);
+        if (!isAnswered) stop = events.onAnswered(by);
+        isAnswered = true;
+        events.onMessage(data);
       },
-      onWritable: () => {
-        if (isCurrent()) this.#events.onWritable();
+      onWritable() {
+        if (isCurrent()) events.onWritable();
       },
-      onClose: (code, reason, failure) => {
+      onClose(code, why, failure) {
         if (!isCurrent()) return;
-        cancel();
-        if (openedAt === undefined && next !== undefined && !this.#isClosed) return fallBack(failure);
-        this.#stop?.();
-        if (openedAt !== undefined && code === CloseCode.ABNORMAL)
-          this.#events.onLost(by, this.#clock.now() - openedAt);
+        cancel?.();
+        if (openedAt === undefined && next !== undefined && !isClosed) return fallBack(failure);
+        stop?.();
+        if (openedAt !== undefined && code === CloseCode.ABNORMAL) events.onLost(by, clock.now() - openedAt);
         // The first one says most, unless the second one was not even tried.
-        this.#events.onClose(code, reason, (code === CloseCode.ABNORMAL && this.#failure) || failure);
+        events.onClose(code, why, (code === CloseCode.ABNORMAL && reason) || failure);
       },
     });
     const fallBack = (failure: ConnectionFailure | undefined): void => {
-      this.#failure = failure;
-      this.#current = this.#open(next as ClientTransport, undefined);
+      reason = failure;
+      current = open(next as ClientTransport, undefined);
     };
     const cancel =
-      next === undefined
-        ? () => {}
-        : this.#clock.after(HEAD_START_MS, () => {
-            fallBack(undefined);
-            // The server may have read HELLO: another code would end the session.
-            wire.close(CloseCode.TIMEOUT, '');
-          });
+      next &&
+      clock.after(HEAD_START_MS, () => {
+        fallBack(undefined);
+        // The server may have read HELLO: another code would end the session.
+        wire.close(CloseCode.TIMEOUT, '');
+      });
     return wire;
-  }
+  };
 
-  get bufferedAmount(): number {
-    return this.#current.bufferedAmount;
-  }
-  get highWater(): number | undefined {
-    return this.#current.highWater;
-  }
-
-  send(frame: Frame): void {
-    this.#current.send(frame);
-  }
-
-  close(code: number, reason: string): void {
-    this.#isClosed = true;
-    this.#stop?.();
-    this.#current.close(code, reason);
-  }
+  let current = open(first, second);
+  return {
+    get bufferedAmount() {
+      return current.bufferedAmount;
+    },
+    get highWater() {
+      return current.highWater;
+    },
+    send: (data) => current.send(data),
+    close(code, why) {
+      isClosed = true;
+      stop?.();
+      current.close(code, why);
+    },
+  };
 }

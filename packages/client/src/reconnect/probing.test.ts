@@ -15,7 +15,7 @@ import '../connection/probe.js';
 import { MemoryServer } from '../connection/testing/memory-server.js';
 import { type MemoryConnection, MemoryTransport } from '../connection/testing/memory-transport.js';
 import { settled, VirtualClock } from '../connection/testing/virtual-clock.js';
-import { InOrder } from '../connection/transports.js';
+import { inOrder } from '../connection/transports.js';
 import { ReconnectingSession } from './reconnecting-session.js';
 
 /** A client over HTTP that looks for a WebSocket, in virtual time and over connections that the test opens and loses. */
@@ -57,7 +57,7 @@ async function setUp({ resumes = true } = {}) {
     moveWithin: (withinMs) => dialer.moveWithin(withinMs),
     onEnded: () => dialer.stop(CloseCode.NORMAL),
   });
-  const transport = new InOrder([webSocket, http], clock, reconnecting);
+  const transport = inOrder([webSocket, http], clock, reconnecting);
   const dialer: Dialer = new Dialer({
     url: new URL('ws://test'),
     transport,
