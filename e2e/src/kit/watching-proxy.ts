@@ -15,8 +15,8 @@ export interface WatchedChunk {
   readonly pair: WatchedPair;
 }
 
-/** Whether it is passed on, or the connection is cut instead, or reset for the client. */
-export type Verdict = 'pass' | 'cut' | 'reset';
+/** Whether it is passed on or dropped, or the connection is cut instead, or reset for the client. */
+export type Verdict = 'pass' | 'drop' | 'cut' | 'reset';
 export type Watch = (chunk: WatchedChunk) => Verdict | Promise<Verdict>;
 
 export interface WatchingProxy extends AsyncDisposable {
@@ -26,14 +26,21 @@ export interface WatchingProxy extends AsyncDisposable {
   allow(): void;
 }
 
-/** A TCP proxy that shows all that it reads before it passes it on, in order. */
-export async function createWatchingProxy(target: number, watch: Watch): Promise<WatchingProxy> {
+/**
+ * A TCP proxy that shows all that it reads before it passes it on, in order.
+ *
+ * @param port where connections go to; if it is a function, each of them asks it.
+ */
+export async function createWatchingProxy(
+  port: number | (() => number),
+  watch: Watch,
+): Promise<WatchingProxy> {
   const sockets = new Set<Socket>();
   let refuses = false;
   const server = createServer((near) => {
     near.on('error', () => {});
     if (refuses) return void near.destroy();
-    const far = connect(target, '127.0.0.1');
+    const far = connect(typeof port === 'number' ? port : port(), '127.0.0.1');
     far.on('error', () => near.destroy());
     const pair: WatchedPair = { session: undefined, isAwaited: false };
     const cut = () => {
@@ -50,8 +57,8 @@ export async function createWatchingProxy(target: number, watch: Watch): Promise
         after(async () => {
           const verdict = await watch({ from, text: chunk.toString('latin1'), pair });
           if (verdict === 'reset') near.resetAndDestroy();
-          if (verdict !== 'pass') cut();
-          else if (!sink.destroyed) sink.write(chunk);
+          if (verdict === 'cut' || verdict === 'reset') cut();
+          else if (verdict === 'pass' && !sink.destroyed) sink.write(chunk);
         }),
       );
       source.on('end', () => after(() => void sink.end()));

@@ -171,6 +171,8 @@ function openStream(
     to.pathname += `/${name}`;
     const { location } = globalThis as { location?: { readonly origin: string } };
     const isForeign = location !== undefined && location.origin !== to.origin;
+    // Browsers send no more than that for a page that is gone, and fail a larger one at once.
+    const keepalive = outlivesPage && body.length < MAX_GATHERED;
     return await fetch(to, {
       method: 'POST',
       // With the other type, a browser would ask the server of another origin first.
@@ -179,7 +181,7 @@ function openStream(
       signal: abort.signal,
       redirect: 'error',
       // Not every runtime without pages knows these.
-      ...(location !== undefined && { credentials: 'include', cache: 'no-store', keepalive: outlivesPage }),
+      ...(location !== undefined && { credentials: 'include', cache: 'no-store', keepalive }),
     });
   };
 
