@@ -170,7 +170,10 @@ describe.skipIf(missing !== undefined)('a page whose network refuses WebSockets'
       return page;
     };
     /** Connects once. Returns why that failed. */
-    const connectOnce = async (page: Page, options: { readonly shared?: { readonly worker: string } } = {}) => {
+    const connectOnce = async (
+      page: Page,
+      options: { readonly shared?: { readonly worker: string } } = {},
+    ) => {
       await page.evaluate((given) => window.test.open(given), {
         reconnect: { connectWithinMs: 0 },
         ...options,
@@ -182,31 +185,31 @@ describe.skipIf(missing !== undefined)('a page whose network refuses WebSockets'
       await texts(page).toContain(`heard ${text}`);
     };
 
-    it.each([
-      'http',
-      'websocket,http',
-    ])('is told to share if three of them have one, until one of these goes (%s)', async (given) => {
-      const tabs = [await newTab(given), await newTab(given), await newTab(given)] as const;
-      for (const tab of tabs) expect(await connectOnce(tab)).toBe('');
-      const [fourth, ...more] = [await newTab(given), await newTab(given), await newTab(given)];
-      for (const tab of [fourth, ...more]) {
-        const failure = await connectOnce(tab);
-        expect(failure).toContain('connection_failed');
-        expect(failure).toContain('shared: true');
-      }
-      expect(server.sessions.size).toBe(3);
-      for (const tab of tabs) await heard(tab, 'one');
-      // One that connects again keeps its place, or takes the one that it has left.
-      proxy.cut();
-      for (const tab of tabs) await heard(tab, 'two');
-      await tabs[0].evaluate(() => window.test.session?.close());
-      expect(await connectOnce(fourth)).toBe('');
-      await tabs[1].reload();
-      expect(await connectOnce(tabs[1])).toBe('');
-      await heard(fourth, 'three');
-      await tabs[2].close();
-      expect(await connectOnce(tabs[0])).toBe('');
-    });
+    it.each(['http', 'websocket,http'])(
+      'is told to share if three of them have one, until one of these goes (%s)',
+      async (given) => {
+        const tabs = [await newTab(given), await newTab(given), await newTab(given)] as const;
+        for (const tab of tabs) expect(await connectOnce(tab)).toBe('');
+        const [fourth, ...more] = [await newTab(given), await newTab(given), await newTab(given)];
+        for (const tab of [fourth, ...more]) {
+          const failure = await connectOnce(tab);
+          expect(failure).toContain('connection_failed');
+          expect(failure).toContain('shared: true');
+        }
+        expect(server.sessions.size).toBe(3);
+        for (const tab of tabs) await heard(tab, 'one');
+        // One that connects again keeps its place, or takes the one that it has left.
+        proxy.cut();
+        for (const tab of tabs) await heard(tab, 'two');
+        await tabs[0].evaluate(() => window.test.session?.close());
+        expect(await connectOnce(fourth)).toBe('');
+        await tabs[1].reload();
+        expect(await connectOnce(tabs[1])).toBe('');
+        await heard(fourth, 'three');
+        await tabs[2].close();
+        expect(await connectOnce(tabs[0])).toBe('');
+      },
+    );
 
     it('counts none where a connection carries many streams', async () => {
       await context.addInitScript(() =>

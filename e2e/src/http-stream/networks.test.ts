@@ -93,18 +93,18 @@ describe('a session', () => {
     await talk(`ws://127.0.0.1:${proxy.port}/session`, ['websocket', 'http']);
   });
 
-  it.each([
-    'drop the answers to',
-    'hold the frames behind',
-  ] as const)('begins once if a proxy will %s an upgrade with HELLO', async (what) => {
-    let begun = 0;
-    const port = await serve(() => {
-      begun++;
-    });
-    const proxy = await withoutUpgrades(port, what);
-    await talk(`ws://127.0.0.1:${proxy.port}/session`, ['websocket', 'http']);
-    expect(begun).toBe(1);
-  });
+  it.each(['drop the answers to', 'hold the frames behind'] as const)(
+    'begins once if a proxy will %s an upgrade with HELLO',
+    async (what) => {
+      let begun = 0;
+      const port = await serve(() => {
+        begun++;
+      });
+      const proxy = await withoutUpgrades(port, what);
+      await talk(`ws://127.0.0.1:${proxy.port}/session`, ['websocket', 'http']);
+      expect(begun).toBe(1);
+    },
+  );
 
   it.skipIf(proxyMissing('nginx'))('goes through nginx as it is without any setting', async () => {
     const target = await serve();

@@ -1,5 +1,12 @@
 import type { SessionCore } from '@parlance/protocol';
-import { attempt, type Clock, CloseCode, type Crashable, Extension, type Wire } from '@parlance/protocol/client';
+import {
+  attempt,
+  type Clock,
+  CloseCode,
+  type Crashable,
+  Extension,
+  type Wire,
+} from '@parlance/protocol/client';
 import type { ClientTransport, ConnectionEvents, ConnectionFailure } from './transport.js';
 
 /** How long a WebSocket may take to open, to be taken, and to bring the answer to HELLO, in milliseconds each. */

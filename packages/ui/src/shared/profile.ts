@@ -8,7 +8,8 @@ import type { ClientOptions } from '@parlance/client';
 export function connectOptions(server: string): ClientOptions {
   if (!isOwn(server)) return { token: profile(`${KEY} ${server}`), store };
   // The server of this page has said so in its document.
-  const transports = 'http' in document.documentElement.dataset ? (['websocket', 'http'] as const) : undefined;
+  const transports =
+    'http' in document.documentElement.dataset ? (['websocket', 'http'] as const) : undefined;
   return { token: readToken() ?? profile(KEY), store, transports };
 }
 
