@@ -80,7 +80,7 @@ describe.skipIf(missing !== undefined)('a page', () => {
         await page.goto(`${files.origin}/?${new URLSearchParams(query)}`);
 
         for (let round = 0; round < ROUNDS; round++) {
-          proxy.rearm();
+          await proxy.rearm();
           ids.length = 0;
           // Browsers repeat a request by themselves if its connection has brought an answer before.
           await page.evaluate(async (url) => {

@@ -1,3 +1,4 @@
+import { get } from 'node:http';
 import { createWatchingProxy, type WatchedPair, type WatchingProxy } from './watching-proxy.js';
 
 /** Of a WebSocket, or of a stream over HTTP. */
@@ -8,8 +9,11 @@ export interface ResettingProxy extends WatchingProxy {
   readonly url: string;
   /** Since the last {@link rearm}. */
   readonly openings: number;
-  /** Cuts every connection. The next one that opens a session is reset, and none after it. */
-  rearm(): void;
+  /**
+   * Cuts every connection. The next one that opens a session is reset, and none after it. Resolves when clients of this process use
+   * no connection any more that was cut.
+   */
+  rearm(): Promise<void>;
 }
 
 /**
@@ -37,11 +41,17 @@ export async function createResettingProxy(
     get openings() {
       return openings;
     },
-    rearm() {
+    async rearm() {
       proxy.refuse();
       proxy.allow();
       openings = 0;
       resetting = undefined;
+      // They hear of it no later than of this answer.
+      await new Promise<void>((resolve, reject) =>
+        get({ port: proxy.port, path: '/healthz', agent: false }, (answer) =>
+          answer.resume().on('end', resolve),
+        ).on('error', reject),
+      );
     },
   };
 }

@@ -59,7 +59,7 @@ it('asks all modules, in their order, and modules that a call adds', async () =>
   );
   modules.call('ready');
   expect(calls).toEqual(['first', 'second', 'third']);
-  expect(modules.call('gone', false)).toEqual([false, true, undefined, undefined]);
+  expect(modules.call('gone')).toEqual([false, true, undefined, undefined]);
   expect(modules.plan).toEqual({ agentId: 'b', rebuilds: true });
   expect([modules.has('isAway'), modules.has('isRebuilt')]).toEqual([true, false]);
   const lost = { kind: 'message', streamId: 0 } as const;

@@ -13,8 +13,6 @@ const answers = loadable('answers', () => import('./session/answers.js'));
 const MODULES: { readonly [Option in keyof ClientOptions]: Loadable<ModuleCode> } = {
   modules: answers,
   shared: loadable('shared sessions', () => import('./tabs/connect.js')),
-  // Before what leaves the session to the next page, and says so over the connection.
-  transports: loadable('HTTP', () => import('./connection/transports.js')),
   store: loadable('reloads', () => import('./reconnect/rebuild.js')),
   agent: hello,
   agentId: hello,
@@ -23,6 +21,7 @@ const MODULES: { readonly [Option in keyof ClientOptions]: Loadable<ModuleCode> 
   subprotocol: hello,
   onFetch: answers,
   batch: answers,
+  transports: loadable('HTTP', () => import('./connection/transports.js')),
 };
 
 /** The modules that the options ask for. */

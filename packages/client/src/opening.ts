@@ -170,9 +170,10 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
     const stopListening = watchPage({
       onSignOfLife,
       onGone(isCached) {
-        if (modules.call('gone', isCached).includes(true)) dialer.abandon();
+        if (modules.call('gone').includes(true)) dialer.abandon();
         // Without CLOSE, the server would keep the session for a client that does not return.
         else if (!isCached) guardLater(reconnecting, reconnecting.close());
+        if (!isCached) modules.call('left');
       },
       onBack: () =>
         guardLater(

@@ -21,8 +21,8 @@ const { setImmediate: soon = queueMicrotask } = globalThis as { setImmediate?: (
 export interface HttpOptions {
   /** Bytes of a frame of the server, at most. */
   readonly maxRecord: number;
-  /** The page goes away for good: what is sent now is sent at once, and is the last. @default false */
-  isLeaving?: boolean;
+  /** Of each stream: the page goes away for good. What waits is sent at once, and is the last. */
+  readonly leaving: Set<() => void>;
   /**
    * Asked before each stream. Resolves to what to call when it is over, or to why there may be none. Pages have it.
    *
@@ -63,12 +63,16 @@ function openStream(
   let received = 0;
   /** A close, which follows the frames. */
   let tail: Uint8Array | undefined;
+  let isLeaving = false;
+  /** Nothing may follow what was sent. */
+  let isLast = false;
   let isOver = false;
   let release: (() => void) | undefined;
 
   const end = (code: number, reason: string, failure = '', cause?: unknown): void => {
     if (isOver) return;
     isOver = true;
+    options.leaving.delete(leave);
     cancelAck?.();
     release?.();
     abort.abort();
@@ -122,9 +126,9 @@ function openStream(
   };
 
   const flush = (): void => {
-    const { isLeaving } = options;
     const hasNone = queue.length === 0 && tail === undefined;
-    if ((posted > 0 && !isLeaving) || key === undefined || hasNone || isOver) return;
+    const mustWait = posted > 0 && !isLeaving;
+    if (mustWait || key === undefined || hasNone || isLast || isOver) return;
     cancelAck?.();
     cancelAck = undefined;
     received = 0;
@@ -141,16 +145,17 @@ function openStream(
     }
     waiting -= posted;
     posted += head.length;
-    if (queue.length > 0) return void upload(frames, undefined);
-    endsInAck = false;
-    void upload(frames, tail ?? (isLeaving ? encodeClose(CloseCode.GOING_AWAY, '') : undefined));
+    const isRest = queue.length === 0 || isLeaving;
+    isLast = isRest && tail !== undefined;
+    if (isRest) endsInAck = false;
+    void upload(encodeRecords(frames, isRest ? tail : undefined));
   };
 
-  const upload = async (frames: readonly Uint8Array[], last: Uint8Array | undefined): Promise<void> => {
-    const isLast = last !== undefined;
+  const upload = async (body: Uint8Array<ArrayBuffer>): Promise<void> => {
+    const closes = isLast;
     try {
-      const { status } = await post('frames', encodeRecords(frames, last), isLast);
-      if (status !== TAKEN || isLast) terminate();
+      const { status } = await post('frames', body, closes);
+      if (status !== TAKEN || closes) terminate();
     } catch {
       terminate();
     }
@@ -178,13 +183,20 @@ function openStream(
       // With the other type, a browser would ask the server of another origin first.
       headers: { 'content-type': isForeign ? 'text/plain' : 'application/octet-stream' },
       body,
-      signal: abort.signal,
+      // A stream that ends with its page does not take the last request with it.
+      signal: outlivesPage ? AbortSignal.timeout(CLOSING_MS) : abort.signal,
       redirect: 'error',
       // Not every runtime without pages knows these.
       ...(location !== undefined && { credentials: 'include', cache: 'no-store', keepalive }),
     });
   };
 
+  const leave = (): void => {
+    isLeaving = true;
+    tail ??= encodeClose(CloseCode.GOING_AWAY, '');
+    flush();
+  };
+  options.leaving.add(leave);
   void listen(hello === undefined ? new Uint8Array() : encodeRecords([hello as Uint8Array]));
   return {
     highWater: MAX_GATHERED,

@@ -62,6 +62,7 @@ export function createModule({ options: { transports = [], subprotocol, WebSocke
   const locks = location && navigator?.locks;
   const given: HttpOptions = {
     maxRecord: Math.max(limits.maxMessageSize, limits.maxHandshakeSize, MIN_RECORD) + RECORD_HEAD,
+    leaving: new Set(),
     admit:
       locks &&
       (async (url, onFreeze) => {
@@ -84,9 +85,8 @@ export function createModule({ options: { transports = [], subprotocol, WebSocke
     begin(sessions: ProbingSession): void {
       session = sessions;
     },
-    gone(isCached: boolean): boolean {
-      given.isLeaving = !isCached;
-      return false;
+    left(): void {
+      for (const leave of given.leaving) leave();
     },
   };
 }

@@ -45,12 +45,10 @@ export interface ClientModule {
   applied?(core: SessionCore): void;
   /** The present session was lost. Returns what the application is told of what was lost with it. */
   lossOf?(reset: SessionReset): SessionReset;
-  /**
-   * The page goes away. Returns whether the session is left as it is, for the page or the next one to go on with.
-   *
-   * @param isCached the page may come back as it is.
-   */
-  gone?(isCached: boolean): boolean;
+  /** The page goes away. Returns whether the session is left as it is, for the page or the next one to go on with. */
+  gone?(): boolean;
+  /** The page goes away for good, and the session has said so. */
+  left?(): void;
   /** The page is back from the back/forward cache. Connections wait until it resolves. */
   back?(): Promise<void>;
   /** See `ClientSession.detach`. Resolves to whether the session is left to the next page. */
