@@ -3,7 +3,6 @@ import { createServer as createHttpServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { ClientOptions } from '@parlance/client';
 import { createServer, httpStream, type Server, type ServerSession } from '@parlance/server';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -173,7 +172,7 @@ describe.skipIf(missing !== undefined)('a page whose network refuses WebSockets'
     /** Connects once. Returns why that failed. */
     const connectOnce = async (
       page: Page,
-      options: { readonly shared?: { readonly worker: string } } = {},
+      options: { readonly shared?: { readonly worker: string }; readonly reconnect?: false } = {},
     ) => {
       await page.evaluate((given) => window.test.open(given), {
         reconnect: { connectWithinMs: 0 },

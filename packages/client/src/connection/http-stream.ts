@@ -108,6 +108,8 @@ function openStream(
       }
     } catch (error) {
       cause = error;
+      // The browser ends the response of a page that goes away before the page can say its last words.
+      await new Promise<void>((resolve) => clock.after(0, resolve));
     }
     end(CloseCode.ABNORMAL, '', reason, cause);
   };
@@ -193,8 +195,11 @@ function openStream(
 
   const leave = (): void => {
     isLeaving = true;
-    tail ??= encodeClose(CloseCode.GOING_AWAY, '');
-    flush();
+    // What was said in this task is in the queue then.
+    soon(() => {
+      tail ??= encodeClose(CloseCode.GOING_AWAY, '');
+      flush();
+    });
   };
   options.leaving.add(leave);
   void listen(hello === undefined ? new Uint8Array() : encodeRecords([hello as Uint8Array]));
