@@ -90,7 +90,7 @@ function openStream(
       release = admitted;
       const response = await post('stream', body, false);
       const reader = response.body?.getReader();
-      if (!response.ok || reader === undefined) reason = `the server answered with HTTP ${response.status}`;
+      if (!response.ok || reader === undefined) reason = `answered with HTTP ${response.status}`;
       else {
         const records = new RecordReader(options.maxRecord, {
           onRecord(frame) {
@@ -174,7 +174,7 @@ function openStream(
     outlivesPage: boolean,
   ): Promise<Response> => {
     const to = new URL(url);
-    to.protocol = to.protocol === 'wss:' ? 'https:' : 'http:';
+    to.protocol = to.protocol.replace('ws', 'http');
     to.pathname += `/${name}`;
     const { location } = globalThis as { location?: { readonly origin: string } };
     const isForeign = location !== undefined && location.origin !== to.origin;

@@ -8,11 +8,19 @@ import { createModule, inOrder } from './transports.js';
 
 const FRAME = Uint8Array.of(1, 2, 3);
 
+/** It is over, so that nothing is looked for. */
+const SESSION = {
+  current: { core: { state: 'closed', negotiated: undefined } },
+  isStopping: true,
+  crash() {},
+  move() {},
+} as const;
+
 function setUp(takesHello = true) {
   const clock = new VirtualClock();
   const webSocket = new MemoryTransport({ takesHello }, 'websocket');
   const http = new MemoryTransport({ takesHello: true }, 'http');
-  const transport = inOrder([webSocket, http], clock, undefined);
+  const transport = inOrder([webSocket, http], clock, SESSION);
   const seen: unknown[] = [];
   let hellos = 0;
   const open = () => {

@@ -71,7 +71,7 @@ export function createModule({ options: { transports = [], subprotocol, WebSocke
       }),
   };
   const { watchTransport = (each) => each } = WebSocket as Partial<WatchingClass>;
-  let session: ProbingSession | undefined;
+  let session: ProbingSession;
   return {
     plan: {
       transport(webSocket: ClientTransport, clock: Clock): ClientTransport {
@@ -95,7 +95,7 @@ export function createModule({ options: { transports = [], subprotocol, WebSocke
 export function inOrder(
   given: readonly [ClientTransport, ClientTransport],
   clock: Clock,
-  session: ProbingSession | undefined,
+  session: ProbingSession,
 ): ClientTransport {
   /** The one to begin with, and the other. */
   let [first, second] = given;
@@ -111,32 +111,30 @@ export function inOrder(
   };
   /** @returns what stops it: the connection over HTTP is over. */
   const probeLater = (url: URL): (() => void) => {
-    const gap = PROBE_GAPS_MS[probes];
-    if (gap === undefined || session === undefined) return () => {};
-    let stop = clock.after(gap, () => {
-      probes++;
-      const stopNext = probeLater(url);
-      let drop: (() => void) | undefined;
-      let isOver = false;
-      stop = () => {
-        isOver = true;
-        stopNext();
-        drop?.();
-      };
-      const onReady = (open: ClientTransport | undefined): void => {
-        ready = open;
-      };
-      const begun = import('./probe.js').then(
-        ({ probe }) => {
-          if (isOver || first.name !== 'http') return;
-          drop = probe({ webSocket: second, url, session, clock, onReady });
-        },
-        // Its code could not be loaded, and the session stays where it is.
-        () => {},
-      );
-      guardLater(session, begun);
+    let isOver = false;
+    let due = 0;
+    const stops = PROBE_GAPS_MS.slice(probes).map((gap) => {
+      due += gap;
+      return clock.after(due, () => {
+        probes++;
+        const begun = import('./probe.js').then(
+          ({ probe }) => {
+            if (isOver || first.name !== 'http') return;
+            stops.push(probe({ webSocket: second, url, session, clock, onReady }));
+          },
+          // Its code could not be loaded, and the session stays where it is.
+          () => {},
+        );
+        guardLater(session, begun);
+      });
     });
-    return () => stop();
+    return () => {
+      isOver = true;
+      for (const stop of stops) stop();
+    };
+  };
+  const onReady = (open: ClientTransport | undefined): void => {
+    ready = open;
   };
   return {
     extraMs: HEAD_START_MS,
@@ -147,13 +145,13 @@ export function inOrder(
       return first.ifSilent;
     },
     open(url, hello, events) {
-      const order = ready === undefined ? ([first, second] as const) : ([ready, first] as const);
+      const order = [ready ?? first, ready ? first : second] as const;
       ready = undefined;
       return openEither(order, url, hello, clock, {
         ...events,
         onAnswered({ name }) {
           if (name !== first.name) swap();
-          return name === 'http' ? probeLater(url) : undefined;
+          return name === 'http' ? probeLater(url) : () => {};
         },
         onLost({ name }, livedMs) {
           const isShort = livedMs < SHORT_LIFE_MS;
@@ -168,7 +166,7 @@ export function inOrder(
 
 interface EitherEvents extends ConnectionEvents {
   /** The first message is there. @returns what to call when the connection is over. */
-  readonly onAnswered: (by: ClientTransport) => (() => void) | undefined;
+  readonly onAnswered: (by: ClientTransport) => () => void;
   /** A connection ends without a close code. */
   readonly onLost: (by: ClientTransport, livedMs: number) => void;
 }
@@ -195,7 +193,6 @@ function openEither(
     let openedAt: number | undefined;
     /** What has opened says nothing yet, and something between may hold it back. */
     let isSilent = false;
-    let isAnswered = false;
     const isCurrent = (): boolean => current === wire;
     const handleOpen = (isSaid: boolean): void => {
       cancel?.();
@@ -213,8 +210,7 @@ function openEither(
         if (!isCurrent()) return;
         if (isSilent) handleOpen(true);
         isSilent = false;
-        if (!isAnswered) stop = events.onAnswered(by);
-        isAnswered = true;
+        stop ??= events.onAnswered(by);
         events.onMessage(data);
       },
       onWritable() {

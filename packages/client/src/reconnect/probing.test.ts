@@ -63,7 +63,7 @@ async function setUp({ resumes = true } = {}) {
     transport,
     timers: { acceptTimeoutMs: 5_000 },
     firstTimeoutMs: 5_000,
-    backoff: createBackoff({ minDelayMs: 100, maxDelayMs: 1_000 }),
+    backoff: createBackoff({ minDelayMs: 100, maxDelayMs: 1_000 }, () => 0.2),
     clock,
     logger: undefined,
     askToken: async () => undefined,
