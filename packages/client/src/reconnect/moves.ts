@@ -28,12 +28,11 @@ export class Moves {
     if (this.isUnderWay) return;
     if (++this.#count > MAX_MOVES)
       return this.#logger.warn({ event: 'session.warning' }, 'the session cannot move');
-    this.start(retryAfterMs);
+    this.make(retryAfterMs);
   }
 
-  /** Opens another connection within so many milliseconds, unless one is about to be opened. */
-  start(withinMs: number): void {
-    if (this.isUnderWay) return;
+  /** Opens another connection within so many milliseconds, in place of a time that was set before. */
+  make(withinMs: number): void {
     this.isUnderWay = true;
     this.#moveWithin(withinMs);
   }

@@ -200,7 +200,7 @@ export class ReconnectingSession implements UserSessionHost, DialingSession, Ses
   }
 
   move(): void {
-    this.#moves.start(0);
+    this.#moves.make(0);
   }
 
   // --- as the owner of connections
