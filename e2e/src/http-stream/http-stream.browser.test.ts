@@ -93,7 +93,9 @@ describe.skipIf(missing !== undefined)('a page whose network refuses WebSockets'
     server.attach(http);
     http.removeAllListeners('upgrade');
     http.on('upgrade', (_request, socket) =>
-      socket.end('HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\nconnection: close\r\n\r\n'),
+      socket
+        .on('error', () => {})
+        .end('HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\nconnection: close\r\n\r\n'),
     );
     await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
     return {

@@ -5,7 +5,7 @@ import { chromiumMissing } from '../kit/chat-page.js';
 import { type Serving, startServing } from '../kit/cli-process.js';
 import { type CuttingProxy, createCuttingProxy } from '../kit/cutting-proxy.js';
 
-/** The chat page of `parlance serve --http` in a network that forbids WebSockets, in a real browser. */
+/** The chat page of `parlance serve` in a network that forbids WebSockets, in a real browser. */
 
 const missing = chromiumMissing();
 if (missing !== undefined) {
@@ -29,13 +29,13 @@ const BLOCKED = `globalThis.WebSocket = class extends EventTarget {
   close() {}
 };`;
 
-describe.skipIf(missing !== undefined)('the chat page of parlance serve --http', () => {
+describe.skipIf(missing !== undefined)('the chat page of parlance serve', () => {
   const pages = ChatPages.use();
   let serving: Serving;
   let proxy: CuttingProxy;
 
   beforeAll(async () => {
-    serving = await startServing(['--http']);
+    serving = await startServing([]);
     proxy = await createCuttingProxy(Number(new URL(serving.url).port));
   });
   afterAll(async () => {

@@ -138,7 +138,7 @@ function userInterface({ ui, hosts, http }: ServeOptions, logger: Logger): UserI
   if (!ui) return undefined;
   try {
     // The chat page then tries it, too.
-    const edit = http ? (html: string) => html.replace('<html ', '<html data-http ') : undefined;
+    const edit = http === false ? undefined : (html: string) => html.replace('<html ', '<html data-http ');
     return createUserInterface({ folder: PAGES, hosts, edit });
   } catch (error) {
     if (!isProtocolError(error)) throw error;
