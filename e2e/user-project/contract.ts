@@ -4,6 +4,8 @@ import {
   ContractError,
   contractClient,
   defineContract,
+  type EventsOf,
+  events,
   type Handlers,
   type ProcedureReply,
   type Schema,
@@ -113,6 +115,37 @@ serve(contract, {
 defineContract({ sum: { input: { type: 'number' } } });
 // @ts-expect-error: no such member
 defineContract({ sum: { input: z.number(), outputs: z.number() } });
+
+const shared = defineContract(
+  {},
+  { events: { saved: { data: z.object({ id: z.number() }) }, moved: { data: v.string() }, ping: {} } },
+);
+declare module '@parlance/client/contract' {
+  interface EmittedEvents extends EventsOf<typeof shared> {}
+}
+
+export async function emitAll(url: string): Promise<void> {
+  const session = await connect(url, {
+    modules: [events(shared, { saved: ({ id }) => console.log(id + 1) })],
+  });
+  await session.emit('saved', { id: 1 });
+  await session.emit('ping');
+  await session.emit('ping', undefined, { timeoutMs: 1_000 });
+  const stop = session.handle('moved', async (where, { signal }) =>
+    console.log(where.length, signal.aborted),
+  );
+  stop();
+  // @ts-expect-error: there is no such event
+  await session.emit('save', { id: 1 });
+  // @ts-expect-error: its data is of another kind
+  await session.emit('saved', { id: 'one' });
+  // @ts-expect-error: it has data
+  await session.emit('saved');
+  // @ts-expect-error: it has no such data
+  await session.emit('ping', 1);
+  // @ts-expect-error: there is no such event
+  events(shared, { save() {} });
+}
 
 /** Any Standard Schema is a schema. */
 export const asSchema = (schema: StandardSchemaV1<string, number>): Schema<string, number> => schema;

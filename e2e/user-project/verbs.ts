@@ -5,7 +5,7 @@ import { createServer, type Feature, type ServerSession } from '@parlance/server
 
 declare module '@parlance/client' {
   interface Session {
-    emit(name: 'typing', data: { readonly who: string }): Promise<void>;
+    hint(name: 'typing', data: { readonly who: string }): Promise<void>;
   }
   interface ClientSession {
     shout(text: string): Promise<string>;
@@ -21,16 +21,16 @@ declare module '@parlance/server' {
 }
 
 export const module: SessionModule = {
-  name: 'emitting',
+  name: 'hinting',
   install: (port) => ({
     verbs: {
-      emit: async ({ session }, name, data) =>
-        void (await session.request({ json: data }, { metadata: { emit: name } })),
+      hint: async ({ session }, name, data) =>
+        void (await session.request({ json: data }, { metadata: { hint: name } })),
       shout: async ({ session }, text) => (await session.request(text.toUpperCase())).text,
     },
     events: ['typing'],
     wrap: (next) => (message, context) => {
-      if (context.metadata['emit'] !== 'typing') return next(message, context);
+      if (context.metadata['hint'] !== 'typing') return next(message, context);
       port.notify('typing', message.json<{ who: string }>());
       return '';
     },
@@ -38,18 +38,18 @@ export const module: SessionModule = {
 };
 
 export const feature: Feature = {
-  name: 'emitting',
+  name: 'hinting',
   install(host) {
     const visits = host.slot(() => ({ count: 0 }));
     return {
       verbs: {
-        emit: async ({ session }, name, data) =>
-          void (await session.request({ json: data }, { metadata: { emit: name } })),
+        hint: async ({ session }, name, data) =>
+          void (await session.request({ json: data }, { metadata: { hint: name } })),
         visits: (session) => ++visits.of(session).count,
       },
       events: ['typing'],
       wrap: (next) => (message, context) => {
-        if (context.metadata['emit'] !== 'typing') return next(message, context);
+        if (context.metadata['hint'] !== 'typing') return next(message, context);
         host.find(context.session.id)?.notify('typing', message.json<{ who: string }>());
         return '';
       },
@@ -64,7 +64,7 @@ export async function main(): Promise<void> {
   const ends: readonly (Session | undefined)[] = [session, far];
   for (const end of ends) {
     end?.on('typing', ({ who }) => console.log(who.length));
-    await end?.emit('typing', { who: 'Ada' });
+    await end?.hint('typing', { who: 'Ada' });
   }
   const shouted: string = await session.shout('hello');
   const visits: number | undefined = far?.visits();
@@ -74,5 +74,5 @@ export async function main(): Promise<void> {
   // @ts-expect-error: no file declares it.
   session.on('sleeping', () => {});
   // @ts-expect-error: the data is of another kind.
-  await session.emit('typing', 1);
+  await session.hint('typing', 1);
 }

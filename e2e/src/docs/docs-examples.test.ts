@@ -40,9 +40,9 @@ async function run(args: readonly string[]): Promise<string> {
 }
 
 /** A session with what a file without types adds. */
-interface Emitting {
+interface Hinting {
   on(name: string, listener: (event: unknown) => void): () => void;
-  emit(name: string, data: unknown): Promise<void>;
+  hint(name: string, data: unknown): Promise<void>;
 }
 
 it('HTTP.md: Hono behind session.fetch', async () => {
@@ -86,19 +86,19 @@ describe('guide/write-a-feature.md', () => {
   });
 
   it('a method and an event of sessions', async () => {
-    const { emittingFeature, emittingModule } = await import(
-      await paste('guide/write-a-feature.md', 'emitting.mjs')
+    const { hintingFeature, hintingModule } = await import(
+      await paste('guide/write-a-feature.md', 'hinting.mjs')
     );
-    const { url, server } = await peers.serve({ features: [emittingFeature] });
-    const session = await peers.dial(url, { modules: [emittingModule] });
-    const near = session as unknown as Emitting;
-    const far = server.sessions.get(session.id) as unknown as Emitting;
+    const { url, server } = await peers.serve({ features: [hintingFeature] });
+    const session = await peers.dial(url, { modules: [hintingModule] });
+    const near = session as unknown as Hinting;
+    const far = server.sessions.get(session.id) as unknown as Hinting;
     const heard: unknown[] = [];
     for (const end of [near, far]) end.on('typing', (event) => heard.push(event));
-    await near.emit('typing', { who: 'Ada' });
-    await far.emit('typing', { who: 'Ben' });
+    await near.hint('typing', { who: 'Ada' });
+    await far.hint('typing', { who: 'Ben' });
     expect(heard).toEqual([{ who: 'Ada' }, { who: 'Ben' }]);
-    await expect(far.emit('sleeping', {})).rejects.toThrow('no event sleeping');
+    await expect(far.hint('sleeping', {})).rejects.toThrow('no event sleeping');
   });
 
   it('a request for what a session has asked, by its principal alone', async () => {

@@ -2,7 +2,7 @@ import { type ClientOptions, connect, type SessionModule } from '@parlance/clien
 import { createServer, type Feature, type FeatureHooks, type ServerSession } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createPeers } from '../kit/peers.js';
-import { emittingFeature, emittingModule } from './emitting.js';
+import { hintingFeature, hintingModule } from './hinting.js';
 
 /** Methods, events and incoming requests that features of a server and modules of a client add to sessions. */
 
@@ -11,15 +11,15 @@ afterEach(() => peers[Symbol.asyncDispose]());
 
 const onRequest = ({ text }: { readonly text: string }) => `re: ${text}`;
 
-/** A session that emits at both ends. */
-async function emitting() {
+/** A session that gives hints at both ends. */
+async function hinting() {
   const errors: unknown[] = [];
   const logger = {
     ...{ debug() {}, info() {}, warn() {} },
     error: ({ event }: Readonly<Record<string, unknown>>) => void errors.push(event),
   };
-  const { url, server } = await peers.serve({ features: [emittingFeature()], onRequest, logger });
-  const options = { modules: [emittingModule()], onRequest: () => 'from the client', logger };
+  const { url, server } = await peers.serve({ features: [hintingFeature()], onRequest, logger });
+  const options = { modules: [hintingModule()], onRequest: () => 'from the client', logger };
   const near = await peers.dial(url, options);
   const far = server.sessions.get(near.id) as ServerSession;
   return { near, far, errors, url };
@@ -27,7 +27,7 @@ async function emitting() {
 
 describe('a method and an event of another package', () => {
   it('is there at both ends, with an acknowledgement', async () => {
-    const { near, far } = await emitting();
+    const { near, far } = await hinting();
     for (const [from, to] of [
       [near, far],
       [far, near],
@@ -35,10 +35,10 @@ describe('a method and an event of another package', () => {
       const heard: unknown[] = [];
       to.on('typing', ({ who }) => heard.push(who));
       const stop = to.on('moved', ([x, y]) => heard.push(x + y));
-      await from.emit('typing', { who: 'Ada' });
-      await from.emit('moved', [1, 2]);
+      await from.hint('typing', { who: 'Ada' });
+      await from.hint('moved', [1, 2]);
       stop();
-      await from.emit('moved', [3, 4]);
+      await from.hint('moved', [3, 4]);
       expect(heard).toEqual(['Ada', 3]);
     }
     expect((await near.request('hello')).text).toBe('re: hello');
@@ -46,39 +46,39 @@ describe('a method and an event of another package', () => {
   });
 
   it('works on a wrapper of the session', async () => {
-    const { near, far } = await emitting();
+    const { near, far } = await hinting();
     const heard: string[] = [];
     for (const end of [near, far]) end.on('typing', ({ who }) => heard.push(who));
-    await new Proxy(near, {}).emit('typing', { who: 'near' });
-    await new Proxy(far, {}).emit('typing', { who: 'far' });
+    await new Proxy(near, {}).hint('typing', { who: 'near' });
+    await new Proxy(far, {}).hint('typing', { who: 'far' });
     expect(heard).toEqual(['near', 'far']);
   });
 
   it('is refused by an end that does not have it', async () => {
-    const { far, url } = await emitting();
+    const { far, url } = await hinting();
     const bare = await peers.dial(url);
-    expect(bare).not.toHaveProperty('emit');
+    expect(bare).not.toHaveProperty('hint');
     expect(() => bare.on('typing', () => {})).toThrow('a session has no event "typing"');
     await far.close();
-    await expect(far.emit('typing', { who: 'nobody' })).rejects.toMatchObject({ code: 'session_closed' });
+    await expect(far.hint('typing', { who: 'nobody' })).rejects.toMatchObject({ code: 'session_closed' });
   });
 
   it('throws to its caller what its author throws, and ends nothing', async () => {
-    const { near, far, errors } = await emitting();
+    const { near, far, errors } = await hinting();
     far.on('typing', () => {
       throw new Error('a listener');
     });
     for (const end of [near, far]) {
-      await expect(end.emit('nothing' as 'typing', { who: '' })).rejects.toThrow('no event nothing');
+      await expect(end.hint('nothing' as 'typing', { who: '' })).rejects.toThrow('no event nothing');
       // Its caller does not wait for the result.
-      void end.emit('nothing' as 'typing', { who: '' });
-      await expect(end.emit('moved', (() => {}) as never)).rejects.toMatchObject({
+      void end.hint('nothing' as 'typing', { who: '' });
+      await expect(end.hint('moved', (() => {}) as never)).rejects.toMatchObject({
         code: 'invalid_argument',
       });
     }
-    await near.emit('typing', { who: 'Ada' });
+    await near.hint('typing', { who: 'Ada' });
     expect(errors).toEqual(['listener.failed']);
-    await expect(near.request(Uint8Array.of(1), { metadata: { emit: 'typing' } })).rejects.toMatchObject({
+    await expect(near.request(Uint8Array.of(1), { metadata: { hint: 'typing' } })).rejects.toMatchObject({
       code: 'bad_json',
     });
     expect((await near.request('still')).text).toBe('re: still');

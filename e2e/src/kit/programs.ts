@@ -4,6 +4,7 @@ import { pathToFileURL } from 'node:url';
 import { type Child, startChild } from '../../../scripts/child-process.js';
 import type { DurableNodeCommands, DurableNodeSetup } from '../cluster/durable-node.js';
 import type { NodeCommands, NodeSetup } from '../cluster/node.js';
+import type { EventsNodeCommands, EventsNodeSetup } from '../durable/events-node.js';
 import type { SurvivalNodeCommands, SurvivalNodeSetup } from '../survival/node.js';
 
 /** Programs in processes of their own. In a test run they were bundled; see `bundle-programs.ts`. */
@@ -16,6 +17,7 @@ export const SOURCES = {
   'cluster/durable-node': source('cluster/durable-node'),
   'cluster/node': source('cluster/node'),
   'native-process': source('kit/native-process'),
+  'durable/events-node': source('durable/events-node'),
   'survival/node': source('survival/node'),
   cli: source('../../packages/cli/src/main'),
 } as const;
@@ -34,6 +36,7 @@ export function programOf(name: keyof typeof SOURCES): {
 interface Programs {
   'cluster/durable-node': { readonly setup: DurableNodeSetup; readonly commands: DurableNodeCommands };
   'cluster/node': { readonly setup: NodeSetup; readonly commands: NodeCommands };
+  'durable/events-node': { readonly setup: EventsNodeSetup; readonly commands: EventsNodeCommands };
   'survival/node': { readonly setup: SurvivalNodeSetup; readonly commands: SurvivalNodeCommands };
 }
 

@@ -1,8 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { type ClientOptions, type ClientSession, connect, type SendOptions } from '@parlance/client';
+import { events } from '@parlance/client/contract';
 import { ProtocolError } from '@parlance/protocol';
 import WebSocket from 'ws';
 import { type CuttingProxy, createCuttingProxy } from '../kit/cutting-proxy.js';
+import { eventContract } from '../kit/event-contract.js';
 import { MemoryStore } from '../kit/memory-store.js';
 
 /** A device with a page that may be loaded again, and a proxy in front of its node. */
@@ -66,6 +68,7 @@ export class Device {
       store: this.#store,
       reconnect: { minDelayMs: 5, maxDelayMs: 50, connectWithinMs: 30_000 },
       onError: () => {},
+      modules: [events(eventContract)],
       ...(token.includes('/') && { agent: {} }),
       ...(onRequest && { onRequest }),
     });

@@ -7,11 +7,13 @@ import {
   type Server,
   type ServerSession,
 } from '@parlance/server';
+import { events } from '@parlance/server/contract';
 import { offer } from '../../../scripts/child-process.js';
 import type { EngineAddress } from '../kit/engine-address.js';
 import { engineAt } from '../kit/engine-at.js';
+import { eventContract } from '../kit/event-contract.js';
 import { UNLIMITED } from '../kit/unlimited.js';
-import { createGate, replyParts } from './gate.js';
+import { createGate, PARTS, replyParts } from './gate.js';
 
 /** Nodes in a process of their own, mostly one, with every feature that the matrix has a row for. */
 
@@ -31,9 +33,9 @@ interface Counted {
 }
 
 const setup = JSON.parse(process.argv[2] as string) as SurvivalNodeSetup;
-const events: Record<string, number> = {};
+const logged: Record<string, number> = {};
 const log = ({ event }: Readonly<Record<string, unknown>>): void => {
-  events[`${event}`] = (events[`${event}`] ?? 0) + 1;
+  logged[`${event}`] = (logged[`${event}`] ?? 0) + 1;
 };
 /** Handlers that were called here, by the text of their request. */
 const calls: Record<string, number> = {};
@@ -46,6 +48,14 @@ const create = () => {
     features: [
       ...(setup.secret === undefined ? [] : [cluster({ secret: setup.secret })]),
       durable(({ principal }) => principal.startsWith('durable'), { volatile: true }),
+      events(eventContract, {
+        counted: (_, { session }) => count(session),
+        async held(name, { session }) {
+          calls[name] = (calls[name] ?? 0) + 1;
+          await gate.passes(PARTS.all - 1);
+          count(session);
+        },
+      }),
     ],
     logger: { debug: log, info: log, warn: log, error: log },
     limits: UNLIMITED,
@@ -60,6 +70,10 @@ const create = () => {
 };
 const servers = Array.from({ length: setup.servers }, create);
 const serverAt = (at: number) => servers[at] as Server<Counted>;
+
+function count(session: ServerSession<Counted>): void {
+  session.data = { count: (session.data?.count ?? 0) + 1 };
+}
 
 /** Answers each message with its number, which it learns from `session.data`. */
 async function onSession(server: Server<Counted>, session: ServerSession<Counted>): Promise<void> {
@@ -97,7 +111,7 @@ const ports = listening.map(({ port }) => port);
 const commands = {
   port: () => ports[0],
   ports: () => ports,
-  events: () => events,
+  events: () => logged,
   calls: () => calls,
   open: (parts: number) => gate.open(parts),
   tellGroup: async ({ at, name, text }: { at: number; name: string; text: string }) =>

@@ -205,6 +205,31 @@ const data: Begin = async (crowd, name) => {
   };
 };
 
+/** One event is being handled while something happens. */
+const events: Begin = async (crowd, name) => {
+  const device = await crowd.dial(name);
+  let count = 0;
+  const emit = async () => {
+    await device.session.emit('counted', ++count);
+  };
+  await emit();
+  const held = device.session.emit('held', name).then(
+    () => undefined,
+    (error: unknown) => ({ error }),
+  );
+  while ((await crowd.world.nodeAt(0).process.call('calls'))[name] === undefined) await pause(10);
+  return {
+    step: emit,
+    async end() {
+      const failed = await held;
+      if (failed !== undefined) throw failed.error;
+      await emit();
+      const { text } = await device.session.request('data', { metadata: { what: 'data' } });
+      if (text !== `${count + 1}`) throw new Error(`${text} events of ${count + 1} were handled`);
+    },
+  };
+};
+
 export const PROBES: Readonly<Record<Feature, Begin>> = {
   'plain messages': messages,
   'durable messages': messages,
@@ -214,6 +239,8 @@ export const PROBES: Readonly<Record<Feature, Begin>> = {
   'plain streams': stream(false),
   'durable streams': stream(false),
   "durable streams, `onLost('again')`": stream(true),
+  'plain events': events,
+  'durable events': events,
   'plain kept replies': kept(false),
   'durable kept replies': kept(false),
   "durable kept replies, `onLost('again')`": kept(true),

@@ -1,1 +1,2 @@
 export * from '@parlance/protocol/contract';
+export { events } from './session/events/module.js';

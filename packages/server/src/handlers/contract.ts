@@ -4,6 +4,7 @@ import * as contracts from '@parlance/protocol/contract';
 import type { ServerSession } from '../session/served-session.js';
 
 export * from '@parlance/protocol/contract';
+export { events } from '../server/events/feature.js';
 
 /**
  * As `serve` of `@parlance/client/contract`, with the session of a server. Its `data` has the type that `createServer<Data>`

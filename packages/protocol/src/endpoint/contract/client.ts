@@ -132,19 +132,24 @@ export function contractClient<P extends Procedures>(
 }
 
 /** @throws {ProtocolError} `invalid_argument` if the application names a procedure itself. */
-function named(name: string, options: RequestOptions): RequestOptions {
+const named = (name: string, options: RequestOptions): RequestOptions =>
+  withMetadata({ [PROCEDURE]: name }, options);
+
+/**
+ * @param own metadata of a contract.
+ * @throws {ProtocolError} `invalid_argument` if the application has some of the same name.
+ */
+export function withMetadata(own: Metadata, options: RequestOptions): RequestOptions {
   const { metadata } = options;
-  if (metadata !== undefined && Object.hasOwn(metadata, PROCEDURE)) {
-    throw new ProtocolError(
-      'invalid_argument',
-      `metadata: the name ${PROCEDURE} is reserved by the contract`,
-    );
+  for (const name of Object.keys(own)) {
+    if (metadata === undefined || !Object.hasOwn(metadata, name)) continue;
+    throw new ProtocolError('invalid_argument', `metadata: the name ${name} is reserved by the contract`);
   }
-  return { ...options, metadata: { ...metadata, [PROCEDURE]: name } };
+  return { ...options, metadata: { ...metadata, ...own } };
 }
 
 /** JSON, or nothing for `undefined`. */
-function bodyOf(input: unknown): Body {
+export function bodyOf(input: unknown): Body {
   if (input === undefined) return '';
   if (input instanceof Uint8Array) {
     throw new ProtocolError(

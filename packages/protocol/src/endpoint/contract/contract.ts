@@ -6,7 +6,7 @@ import type { RequestContext } from '../requests/handler-context.js';
 import type { Session } from '../session.js';
 import type { InputOf, OutputOf, Schema } from './schema.js';
 
-/** What both ends know about the requests that one of them answers. */
+/** What both ends know about the requests that one of them answers, and about the events that they emit to each other. */
 
 /** One kind of request. All values travel as JSON. */
 export interface Procedure {
@@ -20,27 +20,54 @@ export interface Procedure {
 
 export type Procedures = Readonly<Record<string, Procedure>>;
 
-/** The procedures that one end has and the other calls, by their names. */
-export class Contract<P extends Procedures> {
+/** One kind of event, which either end emits. Its data travel as JSON. */
+export interface EventKind {
+  /** What is emitted. @default the event has no data */
+  readonly data?: Schema | undefined;
+}
+
+export type EventKinds = Readonly<Record<string, EventKind>>;
+
+/** No events. */
+export type NoEvents = Readonly<Record<never, never>>;
+
+/** The procedures that one end has and the other calls, and the events of both, by their names. */
+export class Contract<P extends Procedures, E extends EventKinds = NoEvents> {
   readonly procedures: P;
+  readonly events: E;
 
   /** @throws {ProtocolError} `invalid_argument`, `invalid_option`. */
-  constructor(procedures: P) {
-    for (const name of Object.keys(procedures)) {
-      if (!isName(name)) throw invalid(`"${name.slice(0, 64)}" is not a name: ${NAME}`);
-      const procedure: Procedure = procedures[name] ?? {};
-      assertOptions(procedure, MEMBERS, name);
-      for (const part of ['input', 'output', 'parts'] as const) {
-        const schema: unknown = procedure[part];
-        if (schema === undefined || isSchema(schema)) continue;
-        throw invalid(`${name}.${part} is not a schema: it has no "~standard" of version 1`);
-      }
-    }
-    this.procedures = Object.freeze({ ...procedures });
+  constructor(procedures: P, events: E) {
+    this.procedures = checked(procedures, PROCEDURE_MEMBERS);
+    this.events = checked(events, EVENT_MEMBERS);
   }
 }
 
-const MEMBERS: OptionKinds<Procedure> = { input: 'any', output: 'any', parts: 'any' };
+const PROCEDURE_MEMBERS = {
+  input: 'any',
+  output: 'any',
+  parts: 'any',
+} as const satisfies OptionKinds<Procedure>;
+const EVENT_MEMBERS = { data: 'any' } as const satisfies OptionKinds<EventKind>;
+
+/** @throws {ProtocolError} `invalid_argument`, `invalid_option`. */
+function checked<Kinds extends Procedures | EventKinds>(
+  given: Kinds,
+  members: OptionKinds<Record<string, unknown>>,
+): Kinds {
+  for (const [name, kind] of Object.entries(given)) {
+    if (!isName(name)) throw invalid(`"${name.slice(0, 64)}" is not a name: ${NAME}`);
+    const parts: Record<string, unknown> = { ...kind };
+    assertOptions(parts, members, name);
+    for (const part of Object.keys(members)) {
+      const schema = parts[part];
+      if (schema === undefined || isSchema(schema)) continue;
+      throw invalid(`${name}.${part} is not a schema: it has no "~standard" of version 1`);
+    }
+  }
+  return Object.freeze({ ...given });
+}
+
 const NAME = 'expected 1 to 64 letters, digits, $, _, - and ., and not "then"';
 const isName = (name: string): boolean =>
   /^[\w$.-]{1,64}$/.test(name) && name !== 'then' && name !== '__proto__';
@@ -56,16 +83,25 @@ function invalid(message: string): ProtocolError {
   return new ProtocolError('invalid_argument', `defineContract: ${message}`);
 }
 
+export interface ContractOptions<E extends EventKinds> {
+  /** Events that either end emits and the other handles, by name; see `events`. @default none */
+  readonly events?: E | undefined;
+}
+
 /**
- * Defines the requests that one end answers, for `serve` there and `contractClient` at the other.
+ * Defines the requests that one end answers, for `serve` there and `contractClient` at the other, and the events of both ends, for `events`.
  *
  * @param procedures by name: 1 to 64 letters, digits, `$`, `_`, `-` and `.`. Their schemas may come from any library that
  * implements Standard Schema.
  * @throws {ProtocolError} `invalid_argument` for another name, or if a schema is not one; `invalid_option` for an unknown
- * member of a procedure.
+ * member of a procedure or an event.
  */
-export function defineContract<P extends Procedures>(procedures: P & OnlyMembers<P>): Contract<P> {
-  return new Contract(procedures);
+export function defineContract<P extends Procedures, E extends EventKinds = NoEvents>(
+  procedures: P & OnlyMembers<P>,
+  options: ContractOptions<E> = {},
+): Contract<P, E> {
+  assertOptions(options, { events: 'object' }, 'defineContract');
+  return new Contract(procedures, options.events ?? ({} as E));
 }
 
 /** @throws {ProtocolError} `invalid_argument` for anything that `defineContract` has not made. */
@@ -88,8 +124,15 @@ type InputSchema<P> = P extends { readonly input: infer S extends Schema } ? S :
 type OutputSchema<P> = P extends { readonly output: infer S extends Schema } ? S : undefined;
 type PartsSchema<P> = P extends { readonly parts: infer S extends Schema } ? S : undefined;
 
+type DataSchema<K> = K extends { readonly data: infer S extends Schema } ? S : undefined;
+
 type Takes<S> = S extends Schema ? InputOf<S> : undefined;
 type Makes<S> = S extends Schema ? OutputOf<S> : undefined;
+
+/** What an end emits. */
+export type EventInput<K> = Takes<DataSchema<K>>;
+/** What a handler of the event gets. */
+export type EventOutput<K> = Makes<DataSchema<K>>;
 
 /** What a caller passes. */
 export type CallInput<P extends Procedure> = Takes<InputSchema<P>>;

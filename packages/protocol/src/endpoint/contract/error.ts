@@ -5,17 +5,19 @@ const CODES = {
   invalid_input: 'the input is not valid',
   invalid_output: 'the handler has made an answer that is not valid',
   unknown_procedure: 'the other end has no such procedure',
+  unhandled: 'the other end has no handler of this event',
 } as const;
 
 /**
  * `invalid_input`: the input was refused by its schema. `invalid_output`: the handler returned or yielded a value that
- * its schema refuses. `unknown_procedure`: this end has no procedure of that name.
+ * its schema refuses. `unknown_procedure`: this end has no procedure of that name. `unhandled`: it has no handler of an event.
  */
 export type ContractErrorCode = keyof typeof CODES;
 
 /** A request that does not keep to the contract, as its caller gets it. */
 export class ContractError extends RequestError {
   declare readonly code: ContractErrorCode;
+  /** The name of the procedure, or of the event. */
   readonly procedure: string;
   /** Why the input was refused: at most 16 issues, of 6 KiB together; empty for the other codes. */
   readonly issues: readonly Issue[];

@@ -34,25 +34,37 @@ export type Checked =
   | { readonly issues: readonly Issue[] };
 
 /**
- * Runs a schema, which is code of the application.
+ * Runs a schema, which is code of the application. Answers at once if the schema does.
  *
  * @param what the subject of messages, such as `sum: the schema of its input`.
- * @throws {ProtocolError} `internal` if it throws or returns nonsense; the reason of the signal after an abort.
+ * @throws {ProtocolError} `internal` if it throws or returns nonsense; the reason of the signal after an abort. A promise rejects with them.
  */
-export async function check(
+export function check(
   schema: Schema,
   value: unknown,
   signal: AbortSignal,
   what: string,
-): Promise<Checked> {
-  let result: unknown;
+): Checked | Promise<Checked> {
+  const threw = (cause: unknown): ProtocolError =>
+    new ProtocolError('internal', `${what} threw an error`, { cause });
+  let outcome: unknown;
+  let isLater: boolean;
   try {
-    const outcome: unknown = schema['~standard'].validate(value);
-    result = isThenable(outcome) ? await orAbort(settled(outcome), signal) : outcome;
+    outcome = schema['~standard'].validate(value);
+    isLater = isThenable(outcome);
   } catch (cause) {
-    if (signal.aborted) throw signal.reason;
-    throw new ProtocolError('internal', `${what} threw an error`, { cause });
+    throw threw(cause);
   }
+  if (!isLater) return checkedOf(outcome, what);
+  return orAbort(settled(outcome as PromiseLike<unknown>), signal).then(
+    (result) => checkedOf(result, what),
+    (cause: unknown) => {
+      throw signal.aborted ? signal.reason : threw(cause);
+    },
+  );
+}
+
+function checkedOf(result: unknown, what: string): Checked {
   try {
     const { issues, value: checked } = result as { issues?: unknown; value?: unknown };
     return issues === undefined ? { value: checked } : { issues: readIssues(issues) };

@@ -1,9 +1,9 @@
 import type { RequestHandler, Session, SessionModule, SessionPort } from '@parlance/client';
 import type { Feature } from '@parlance/server';
 
-/** `session.emit(name, data)` at both ends, as another package would write it: it imports public names only. */
+/** `session.hint(name, data)` at both ends, as another package would write it: it imports public names only. */
 
-export interface Emitted {
+export interface Hinted {
   typing: { readonly who: string };
   moved: readonly [x: number, y: number];
 }
@@ -11,18 +11,18 @@ export interface Emitted {
 declare module '@parlance/client' {
   interface Session {
     /** Calls the listeners of the other end. Resolves when they have been called. */
-    emit<Name extends keyof Emitted>(name: Name, data: Emitted[Name]): Promise<void>;
+    hint<Name extends keyof Hinted>(name: Name, data: Hinted[Name]): Promise<void>;
   }
-  interface SessionEvents extends Emitted {}
+  interface SessionEvents extends Hinted {}
 }
 
 const events = ['typing', 'moved'] as const;
-const isEvent = (name: unknown): name is keyof Emitted => events.includes(name as keyof Emitted);
+const isEvent = (name: unknown): name is keyof Hinted => events.includes(name as keyof Hinted);
 
 const verbs = {
-  async emit({ session }: SessionPort, name: keyof Emitted, data: Emitted[keyof Emitted]): Promise<void> {
+  async hint({ session }: SessionPort, name: keyof Hinted, data: Hinted[keyof Hinted]): Promise<void> {
     if (!isEvent(name)) throw new TypeError(`no event ${String(name)}`);
-    await session.request({ json: data }, { metadata: { emit: name } });
+    await session.request({ json: data }, { metadata: { hint: name } });
   },
 };
 
@@ -30,18 +30,18 @@ const receiving =
   (portOf: (session: Session) => SessionPort | undefined) =>
   (next: RequestHandler): RequestHandler =>
   (message, context) => {
-    const { emit: name } = context.metadata;
+    const { hint: name } = context.metadata;
     if (!isEvent(name)) return next(message, context);
-    portOf(context.session)?.notify(name, message.json<Emitted[typeof name]>());
+    portOf(context.session)?.notify(name, message.json<Hinted[typeof name]>());
     return '';
   };
 
-export const emittingFeature = (): Feature => ({
-  name: 'emitting',
+export const hintingFeature = (): Feature => ({
+  name: 'hinting',
   install: (host) => ({ verbs, events, wrap: receiving(({ id }) => host.find(id)) }),
 });
 
-export const emittingModule = (): SessionModule => ({
-  name: 'emitting',
+export const hintingModule = (): SessionModule => ({
+  name: 'hinting',
   install: (port) => ({ verbs, events, wrap: receiving(() => port) }),
 });
