@@ -2,7 +2,7 @@ import { Chat, useChat } from '@ai-sdk/react';
 import { SessionChatTransport, sessionChats } from '@parlance/client/ai';
 import { createRoot } from 'react-dom/client';
 
-const transport = new SessionChatTransport({ url: 'ws://127.0.0.1:8767/session', store: sessionStorage });
+const transport = new SessionChatTransport({ url: 'ws://127.0.0.1:8767/session', store: 'session' });
 const chats = sessionChats(transport, { Chat });
 
 function Page() {

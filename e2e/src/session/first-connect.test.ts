@@ -196,6 +196,32 @@ describe('a client that starts before its server', () => {
     await session.close();
   });
 
+  it('connects when that listens, with `waitForServer`', async () => {
+    const port = Number(await freePort());
+    const connecting = connect(`ws://127.0.0.1:${port}`, { waitForServer: true });
+    await startLate(port, 300);
+    const session = await connecting;
+    expect((await session.request('')).text).toBe('here');
+    await session.close();
+  });
+
+  it('waits as long as it is told to, and not without an end', async () => {
+    const url = `ws://127.0.0.1:${Number(await freePort())}`;
+    const reconnect = { minDelayMs: 5, connectWithinMs: 50 };
+    expect(await failure(connect(url, { waitForServer: true, reconnect }))).toMatchObject({
+      code: 'connection_failed',
+    });
+    expect(await failure(connect(url, { waitForServer: true, reconnect: false }))).toMatchObject({
+      code: 'invalid_option',
+    });
+    // A refusal that does not pass.
+    const server = createServer({ authenticate: () => null });
+    open.push(() => server.close());
+    expect(await failure(connect((await server.listen()).url, { waitForServer: true }))).toMatchObject({
+      code: 'rejected',
+    });
+  });
+
   it('connects after refusals that pass, with the token of each attempt', async () => {
     let calls = 0;
     const server = createServer({

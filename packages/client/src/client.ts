@@ -5,6 +5,7 @@ import {
   sentenceOf,
   systemClock,
 } from '@parlance/protocol/client';
+import { withWebSocket } from '#web-socket';
 import { resolveUrl } from './connection/address.js';
 import { createBackoff } from './connection/backoff.js';
 import { watchPage } from './connection/page-events.js';
@@ -19,7 +20,8 @@ import { type ClientSession, ClientUserSession, clientHostOf } from './session/s
  * Connects to a session server. Resolves when the session is established: on Node with its codecs and its vocabulary
  * loaded; in a page before, unless the session needs them for its first message.
  *
- * @param url `ws:` or `wss:`; `http:` and `https:` mean the same. Never put a secret into it.
+ * @param url `ws:` or `wss:`; `http:` and `https:` mean the same. A text without a path, such as `wss://app.example`, means `/session` there; in
+ * a page, `/session` is that of its own server. Never put a secret into it.
  * @throws {ProtocolError} `invalid_option`; `connection_failed`; `rejected` with the REJECT of the server;
  * `bad_acceptance`; `timeout`. The reason of the signal after an abort.
  */
@@ -33,10 +35,14 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
 }
 
 async function openWithModules(url: string | URL, options: ClientOptions): Promise<ClientSession> {
-  assertOptions(options, KINDS);
+  try {
+    assertOptions(options, KINDS);
+  } catch (error) {
+    throw (await import('./session/foreign-options.js')).explainOption(options, error);
+  }
   const setup: Setup = {
     url: await resolveUrl(url),
-    options,
+    options: await withWebSocket(options),
     limits: resolveLimits(options.limits, CLIENT_LIMITS),
     clock: systemClock,
     logger: loggerOf(options),

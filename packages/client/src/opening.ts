@@ -38,7 +38,10 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
   const { url, options, limits, clock: platformClock, logger } = setup;
   const { signal, traceparent, transfers } = options;
   const timers = { ...resolveTimers(options.timers) };
-  const backoff = options.reconnect === false ? undefined : createBackoff(options.reconnect);
+  const { reconnect, waitForServer } = options;
+  const backoff = reconnect === false ? undefined : createBackoff(reconnect, undefined, waitForServer);
+  if (waitForServer && backoff === undefined)
+    throw new ProtocolError('invalid_option', 'waitForServer: with reconnect: false nothing is tried again');
   const modules = new ModuleList(given);
   const { plan } = modules;
   const { agentId, avp, security, subprotocol = Subprotocol.BINARY } = plan;

@@ -7,6 +7,7 @@
 export { isSet } from './base/limits.js';
 export { HELLO_OFFER, HELLO_READ, MAX_EARLY_HELLO } from './base/constants.js';
 export { withArticle } from './base/article.js';
+export { addForeignMethods, type ForeignNames, foreignOption } from './base/foreign-names.js';
 export { assertOptions, type OptionKinds } from './base/options.js';
 export { resolveSecurity } from './codec/m2m/security.js';
 export { isStatedAgentId } from './control/capabilities.js';

@@ -1,5 +1,6 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
 import type { AsyncDisposal } from '@parlance/protocol';
+import { addForeignMethods } from '@parlance/protocol/internal';
 import { AGENTS, agents } from './agents/feature.js';
 import type { RelayStats } from './agents/transit.js';
 import { singleNode } from './cluster/single-node.js';
@@ -13,6 +14,7 @@ import type { CloseServerOptions, DrainOptions, DrainResult } from './server/dra
 import { chooseFeatures, isRemoved } from './server/features/choose-features.js';
 import type { Feature, Service } from './server/features/feature.js';
 import type { OwnHooks } from './server/features/own-feature.js';
+import { FOREIGN_OF_SERVER } from './server/foreign-names.js';
 import { httpStream } from './server/http-stream/feature.js';
 import { SessionServer } from './server/server.js';
 import { resolveServerOptions, type ServerOptions } from './server/server-options.js';
@@ -111,6 +113,8 @@ class DefaultServer extends SessionServer implements Server {
     return value;
   }
 }
+
+addForeignMethods(DefaultServer.prototype, 'server', FOREIGN_OF_SERVER);
 
 /**
  * Creates a session server; `listen` or `attach` opens it.

@@ -12,7 +12,7 @@ export type ChatSession = Pick<Session, 'stream' | 'follow' | 'replies'>;
  */
 export interface ChatConnection extends Omit<ClientOptions, 'store'> {
   readonly url: string | URL | (() => string | URL);
-  readonly store?: SessionStore | (() => SessionStore) | undefined;
+  readonly store?: SessionStore | 'session' | (() => SessionStore) | undefined;
 }
 
 /**

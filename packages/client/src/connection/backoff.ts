@@ -9,7 +9,7 @@ export interface ReconnectOptions {
    * For how long `connect` tries again if the server cannot be reached or refuses for now, in milliseconds from its call.
    * 0: one attempt.
    *
-   * @default 15,000 in pages, so that a page outlives the restart of its server; 0 elsewhere
+   * @default 60,000 with `waitForServer`; else 15,000 in pages, so that a page outlives the restart of its server, and 0 elsewhere
    */
   readonly connectWithinMs?: number | undefined;
 }
@@ -31,11 +31,13 @@ const DEFAULTS = { minDelayMs: 100, maxDelayMs: 10_000 };
  *
  * @param given `true` stands for the defaults.
  * @param random returns a number in [0, 1).
+ * @param waits the option `waitForServer`.
  * @throws {ProtocolError} `invalid_option` if the delays are invalid.
  */
 export function createBackoff(
   given: ReconnectOptions | true = {},
   random: () => number = Math.random,
+  waits = false,
 ): Backoff {
   const options = given === true ? {} : given;
   assertOptions(
@@ -46,7 +48,7 @@ export function createBackoff(
   const { minDelayMs = DEFAULTS.minDelayMs, maxDelayMs = DEFAULTS.maxDelayMs } = options;
   // A page, or the worker that its tabs share.
   const isPage = 'document' in globalThis || 'SharedWorkerGlobalScope' in globalThis;
-  const { connectWithinMs = isPage ? 15_000 : 0 } = options;
+  const { connectWithinMs = waits ? 60_000 : isPage ? 15_000 : 0 } = options;
   if (!(minDelayMs > 0) || !(maxDelayMs >= minDelayMs)) {
     throw new ProtocolError(
       'invalid_option',

@@ -75,10 +75,7 @@ function openWebSocket(
 ): Wire {
   const Constructor = WebSocket ?? (globalThis as { WebSocket?: WebSocketConstructor }).WebSocket;
   if (Constructor === undefined) {
-    throw new ProtocolError(
-      'invalid_option',
-      'this runtime has no global WebSocket; install "ws" and pass it: connect(url, { WebSocket })',
-    );
+    throw new ProtocolError('invalid_option', 'this runtime has no WebSocket: install "ws"');
   }
   const offers: string[] = [subprotocol];
   // A token that is not renewed may be worth a lot, and proxies may log the headers of requests. A class that does not tell what

@@ -40,7 +40,7 @@ export interface ClientOptions extends CapabilityOptions {
   readonly agentId?: string | undefined;
   /** Short for `agent.model`. @default none */
   readonly avp?: AvpOptions | undefined;
-  /** @default the WebSocket class of the runtime */
+  /** @default the WebSocket class of the runtime; on Node 20, which has none, that of the package `ws`, if it is installed */
   readonly WebSocket?: WebSocketConstructor | undefined;
   /** Stops connecting; it has no effect on an established session. */
   readonly signal?: AbortSignal | undefined;
@@ -79,6 +79,13 @@ export interface ClientOptions extends CapabilityOptions {
    * @default { minDelayMs: 100, maxDelayMs: 10_000 }
    */
   readonly reconnect?: ReconnectOptions | boolean | undefined;
+  /**
+   * Whether `connect` tries again if the server cannot be reached or refuses for now: for 60 s, or `reconnect.connectWithinMs`. Then it
+   * rejects with the error of the last attempt.
+   *
+   * @default false: in pages 15 s, elsewhere one attempt
+   */
+  readonly waitForServer?: boolean | undefined;
   /** The subprotocol to offer: 'm2m.v1' is binary, 'm2m.v1.json' is for debugging. @default 'm2m.v1' */
   readonly subprotocol?: Subprotocol | undefined;
   /**
@@ -104,13 +111,14 @@ export interface ClientOptions extends CapabilityOptions {
   /** Times in milliseconds. @default DEFAULT_TIMERS */
   readonly timers?: Partial<Timers> | undefined;
   /**
-   * Where the page keeps what the next page needs to rebuild its session, such as `sessionStorage`: the session then
+   * Where the page keeps what the next page needs to rebuild its session: `'session'` is its `sessionStorage`. The session then
    * survives that the page is loaded again. The entry has a resume token, which is a secret of this origin. It is used
-   * by one session of the page and server at a time, and never by two pages.
+   * by one session of the page and server at a time, and never by two pages. On Node, `file(path)` of `@parlance/client/file`
+   * keeps it over the death of the process.
    *
    * @default none: a page that is loaded again begins a new session
    */
-  readonly store?: SessionStore | undefined;
+  readonly store?: SessionStore | 'session' | undefined;
   /**
    * Gets a line for each thing that happens, with neither content nor tokens nor messages of the application's errors.
    *
@@ -148,6 +156,13 @@ export interface ClientOptions extends CapabilityOptions {
 
 /** Where a page keeps what the next page needs to rebuild its session; `sessionStorage` is one. */
 export interface SessionStore {
+  /**
+   * Only one process has the store, and what it has set is there when it dies: the next process may then take the session up, and nothing is
+   * acknowledged before the store has been told.
+   *
+   * @default false: a session is taken up that was left with `detach`, or, in pages, whose page is gone
+   */
+  readonly isExclusive?: boolean | undefined;
   getItem(key: string): string | null | Promise<string | null>;
   setItem(key: string, value: string): void | Promise<void>;
   removeItem(key: string): void | Promise<void>;
@@ -176,12 +191,13 @@ export const KINDS: OptionKinds<ClientOptions> = {
   batch: 'object',
   security: 'object',
   reconnect: ['object', 'flag'],
+  waitForServer: 'flag',
   subprotocol: 'text',
   earlyHello: 'flag',
   transports: 'list',
   limits: 'object',
   timers: 'object',
-  store: 'object',
+  store: ['text', 'object'],
   logger: 'logger',
   onError: 'function',
   traceparent: 'function',

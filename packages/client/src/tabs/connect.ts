@@ -45,7 +45,8 @@ async function connectShared(
   const options = sharedOptionsOf(isAlone ? { ...given, WebSocket: undefined } : given);
   const limits = resolveLimits(options.limits, CLIENT_LIMITS);
   const timers = resolveTimers(options.timers);
-  const backoff = options.reconnect === false ? undefined : createBackoff(options.reconnect);
+  const { reconnect, waitForServer } = options;
+  const backoff = reconnect === false ? undefined : createBackoff(reconnect, undefined, waitForServer);
   const alone = (): Promise<ClientSession> => {
     logger.debug({ event: 'shared.alone' }, 'this runtime cannot share a session between tabs');
     return openOwn();

@@ -13,6 +13,7 @@ export interface SharedOptions
   readonly subprotocol?: Subprotocol | undefined;
   readonly earlyHello?: boolean | undefined;
   readonly transports?: readonly TransportName[] | undefined;
+  readonly waitForServer?: boolean | undefined;
 }
 
 const SHARED: Readonly<Record<keyof SharedOptions, true>> = {
@@ -26,6 +27,7 @@ const SHARED: Readonly<Record<keyof SharedOptions, true>> = {
   subprotocol: true,
   earlyHello: true,
   transports: true,
+  waitForServer: true,
 };
 
 /** Each tab has its own: they are called or used in the tab. */

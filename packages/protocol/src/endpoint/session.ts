@@ -46,7 +46,11 @@ export interface SendOptions {
 }
 
 export interface RequestOptions extends SendOptions {
-  /** Milliseconds until the reply must be complete, more than 0. @default unlimited */
+  /**
+   * Milliseconds until the reply must be complete, more than 0; then the call rejects with `timeout`.
+   *
+   * @default unlimited: there is no default time-out, and a call waits for as long as its session lasts
+   */
   readonly timeoutMs?: number | undefined;
   /**
    * Sent with the request, for the handler. Its encoded size is limited by `maxMetadataSize`.
@@ -152,7 +156,7 @@ export interface Session extends AsyncIterable<Message>, AsyncDisposal {
    */
   send(body: Body, options?: SendOptions): Promise<void>;
   /**
-   * Sends a request. Resolves to the whole reply, whose parts are joined.
+   * Sends a request. Resolves to the whole reply, whose parts are joined. It waits without a limit of time unless `timeoutMs` sets one.
    *
    * @typeParam Json what the reply is expected to be, for its `json()`. It is not checked.
    * @throws {ProtocolError | RequestError} the error of the handler; `timeout`; `session_lost`; `unsupported`

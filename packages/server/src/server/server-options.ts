@@ -14,6 +14,7 @@ import {
 import {
   assertOptions,
   createErrorPrinter,
+  foreignOption,
   guardLogger,
   loggable,
   notify,
@@ -37,6 +38,7 @@ import { assertNoApp } from '../transport/http/attachable.js';
 import { faultOfOrigin, faultOfPath } from '../transport/http/origins.js';
 import { WIRE_KINDS } from '../transport/websocket/adapter.js';
 import type { Feature } from './features/feature.js';
+import { FOREIGN_OPTIONS } from './foreign-names.js';
 import type { ResolvedServerOptions } from './options.js';
 
 /** @typeParam Data of `session.data`. */
@@ -176,6 +178,8 @@ const KINDS: OptionKinds<ServerOptions> = {
 
 /** @throws {ProtocolError} `invalid_option`. */
 export function resolveServerOptions(options: ServerOptions): ResolvedServerOptions {
+  const foreign = foreignOption(options, KINDS, FOREIGN_OPTIONS);
+  if (foreign !== undefined) throw foreign;
   assertOptions(options, KINDS);
   const { path = '/session', origins = [], hosts = [] } = options;
   const fault = faultOfPath(path);

@@ -12,9 +12,11 @@ import {
 } from '@parlance/protocol';
 import { createFetch, type SessionFetch } from '@parlance/protocol/http';
 import {
+  addForeignMethods,
   assertKept,
   called,
   extendSession,
+  type ForeignNames,
   hostOf,
   truncateUnits,
   UserSession,
@@ -232,11 +234,19 @@ export class ServedSession extends UserSession {
 /** Its methods, also those that features have declared. */
 export interface ServedSession extends ServerSession {}
 
-/** The class of the sessions of a server, with what its features add. @throws {ProtocolError} `invalid_option`. */
-export function sessionClass(features: Parameters<typeof extendSession>[2]): typeof ServedSession {
-  if (features.length === 0) return ServedSession;
+/**
+ * The class of the sessions of a server, with what its features add.
+ *
+ * @param foreign methods of other libraries.
+ * @throws {ProtocolError} `invalid_option`.
+ */
+export function sessionClass(
+  features: Parameters<typeof extendSession>[2],
+  foreign: ForeignNames,
+): typeof ServedSession {
   class Extended extends ServedSession {}
   extendSession(Extended.prototype, hostOf, features);
+  addForeignMethods(Extended.prototype, 'session', foreign);
   return Extended;
 }
 

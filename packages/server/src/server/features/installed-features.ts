@@ -15,6 +15,7 @@ import { type ServedSession, sessionClass } from '../../session/served-session.j
 import type { Refusal } from '../../transport/http/site.js';
 import type { HttpHandler, Page, PagePort } from '../../transport/http/status.js';
 import type { UpgradeTarget } from '../../transport/http/upgrade.js';
+import { FOREIGN_OF_SESSIONS } from '../foreign-names.js';
 import type { DrainHooks, Feature, Figure, Labels, Service } from './feature.js';
 import { guardedHttp, guardedUpgrade } from './guarded.js';
 import { NamesRoute } from './names-route.js';
@@ -87,6 +88,7 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
     this.offer = this.#merged('offer');
     this.Session = sessionClass(
       this.#all.filter(({ verbs, events }) => verbs !== undefined || events !== undefined),
+      FOREIGN_OF_SESSIONS,
     );
     this.labels = this.#merged('labels');
     this.figures = this.#having('figures').flatMap(({ figures }) => figures);

@@ -1,0 +1,45 @@
+import { type ForeignNames, foreignOption } from '@parlance/protocol/client';
+import { KINDS } from './options.js';
+
+/** Options of other clients. Loaded when one is given. */
+
+const CREDENTIALS =
+  'token has the credentials, or a function that returns them; browsers send the cookies of the server by themselves';
+const RECONNECT =
+  'reconnect: { minDelayMs, maxDelayMs } has the delays, and reconnect: false never connects again';
+const ALONE = 'each call of connect opens a session of its own; tabs share one with shared: true';
+
+const FOREIGN: ForeignNames = {
+  auth: CREDENTIALS,
+  headers: CREDENTIALS,
+  extraHeaders: CREDENTIALS,
+  query: CREDENTIALS,
+  withCredentials: CREDENTIALS,
+  onMessage: 'messages are read with for await (const message of session)',
+  onmessage: 'messages are read with for await (const message of session)',
+  onOpen: 'connect resolves when the session is there; session.on("state", …) tells what follows',
+  onClose:
+    'session.closed resolves when the session is over; session.on("state", …) tells of lost connections',
+  path: 'the path is a part of the URL, such as wss://app.example/session',
+  pingInterval: 'timers: { pingIntervalMs } has it',
+  pingTimeout: 'timers: { pongTimeoutMs } has it',
+  heartbeat: 'sessions ask by themselves; timers: { pingIntervalMs, pongTimeoutMs } says when',
+  timeout: 'timers: { acceptTimeoutMs } is for the connection; a request has timeoutMs',
+  ackTimeout: 'timeoutMs of request and emit has it',
+  reconnection: RECONNECT,
+  reconnectionDelay: RECONNECT,
+  reconnectionDelayMax: RECONNECT,
+  reconnectionAttempts: `${RECONNECT}; connectWithinMs bounds the first attempts`,
+  retries: `${RECONNECT}; the option retry of a call repeats that`,
+  autoConnect: 'call connect when the session is wanted',
+  forceNew: ALONE,
+  multiplex: ALONE,
+  protocols: 'subprotocol has it',
+  maxPayload: 'limits: { maxMessageSize } has it',
+  rejectUnauthorized: 'set NODE_EXTRA_CA_CERTS to the file of the certificate',
+};
+
+/** @returns the error for an option that another library has; else the one that was found. */
+export function explainOption(options: unknown, found: unknown): unknown {
+  return foreignOption(options, KINDS, FOREIGN) ?? found;
+}
