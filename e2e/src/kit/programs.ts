@@ -18,6 +18,7 @@ export const SOURCES = {
   'cluster/node': source('cluster/node'),
   'native-process': source('kit/native-process'),
   'durable/events-node': source('durable/events-node'),
+  'reloads/file-worker': source('reloads/file-worker'),
   'survival/node': source('survival/node'),
   cli: source('../../packages/cli/src/main'),
 } as const;

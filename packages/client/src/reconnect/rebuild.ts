@@ -1,6 +1,7 @@
 import type { Logger, SessionCore } from '@parlance/protocol';
 import { type Clock, CloseCode, guardLater, ProtocolError, type Ticket } from '@parlance/protocol/client';
 import { pageLocks, takeLock } from '../connection/page-lock.js';
+import type { ClientTransport } from '../connection/transport.js';
 import type { ClientModule, Plan, Sessions, Setup } from '../session/module.js';
 import type { SessionStore } from '../session/options.js';
 import type { ClientSession } from '../session/session.js';
@@ -24,7 +25,7 @@ interface RebuildOptions {
 
 /** The option `store`. Opens a new session if another page is ahead with the session of the entry. */
 export function createModule({ options, url, clock, logger }: Setup): ClientModule {
-  const store = options.store as SessionStore;
+  const store = options.store === 'session' ? ofPage() : (options.store as SessionStore);
   return {
     async open(next) {
       assertStore(store);
@@ -48,10 +49,25 @@ export function createModule({ options, url, clock, logger }: Setup): ClientModu
   };
 }
 
+/** `sessionStorage`, which a page may be forbidden to look at: then the store fails, and the session begins anew after a reload. */
+const PAGE: SessionStore = {
+  getItem: (key) => sessionStorage.getItem(key),
+  setItem: (key, value) => sessionStorage.setItem(key, value),
+  removeItem: (key) => sessionStorage.removeItem(key),
+};
+
+/** @throws {ProtocolError} `invalid_option` outside of pages. */
+function ofPage(): SessionStore {
+  if ('sessionStorage' in globalThis) return PAGE;
+  const message = "store: 'session' is for pages; on Node, file(path) of '@parlance/client/file' is a store";
+  throw new ProtocolError('invalid_option', message);
+}
+
 function assertStore({ getItem, setItem, removeItem }: SessionStore): void {
   const isStore = [getItem, setItem, removeItem].every((method) => typeof method === 'function');
   if (isStore) return;
-  const message = 'store: expected the methods getItem, setItem and removeItem, which sessionStorage has';
+  const message =
+    "store: expected 'session', or an object with getItem, setItem and removeItem, such as file(path)";
   throw new ProtocolError('invalid_option', message);
 }
 
@@ -124,7 +140,36 @@ class Rebuild implements ClientModule {
   }
 
   get plan(): Plan {
-    return { rebuilds: true, proof: this.#entry?.ticket, later: this.#entry?.later };
+    const { isExclusive } = this.#options.store;
+    const transport = isExclusive ? (usual: ClientTransport) => this.#around(usual) : undefined;
+    return { rebuilds: true, proof: this.#entry?.ticket, later: this.#entry?.later, transport };
+  }
+
+  /** What has arrived is stored before anything is sent that may acknowledge it. */
+  #around(usual: ClientTransport): ClientTransport {
+    return {
+      get name() {
+        return usual.name;
+      },
+      ifSilent: usual.ifSilent,
+      extraMs: usual.extraMs,
+      open: (...given) => {
+        const wire = usual.open(...given);
+        const send = wire.send.bind(wire);
+        wire.send = (frame) => {
+          this.#writeReceived();
+          send(frame);
+        };
+        return wire;
+      },
+    };
+  }
+
+  #writeReceived(): void {
+    const ticket = this.#core?.ticket;
+    if (ticket === undefined || this.#written === undefined || this.isAway || this.#isOver) return;
+    if (ticket.received !== this.#written.received && this.#core?.state === 'established')
+      void this.#write(ticket, false);
   }
 
   begin(sessions: Sessions, later: string | undefined): void {
@@ -274,8 +319,8 @@ class Rebuild implements ClientModule {
       return void (await this.#store.remove());
     }
     const { ticket, later } = entry;
-    const mayTake =
-      this.#locks === undefined ? entry.isDetached : await this.#takeLock(ticket.sessionId, LOCK_WAIT_MS);
+    const isFree = this.#options.store.isExclusive === true || entry.isDetached;
+    const mayTake = this.#locks === undefined ? isFree : await this.#takeLock(ticket.sessionId, LOCK_WAIT_MS);
     if (!mayTake) return;
     this.#later = later;
     // No other page may use the attempt, nor the mark.
