@@ -5,6 +5,7 @@ import {
   type StreamView,
   useAgents,
   useReply,
+  useRoom,
   useSession,
   useStream,
 } from '@parlance/client/react';
@@ -21,7 +22,13 @@ const WORDS: Record<SessionStatus, string> = {
 };
 
 export function useChat(url: string, chat: string | undefined): readonly string[] {
-  const { session, status, secondsLeft, reason, error, retry } = useSession(url, { token: () => 'secret' });
+  const { session, status, secondsLeft, reason, error, retry } = useSession(url, {
+    token: () => 'secret',
+    onReset: ({ notSent }) => console.log(notSent.length),
+  });
+  const room = useRoom(session, chat, { join: (of, name) => of.request({ join: name }) });
+  // @ts-expect-error: there is no such status
+  if (room.status === 'left') console.log(room.reason);
   const answer = useStream(session);
   const kept = useReply(session, chat, { after: 2 });
   const counted = useReply(session, chat, { initial: 0, read: (count: number, _: Message) => count + 1 });

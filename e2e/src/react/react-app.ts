@@ -1,7 +1,7 @@
 import type { ClientSession } from '@parlance/client';
 import { contractClient } from '@parlance/client/contract';
-import { useAgents, useMessages, useReply, useSession, useStream } from '@parlance/client/react';
-import { createElement as h, type ReactNode, StrictMode, Suspense, useEffect, useState } from 'react';
+import { useAgents, useMessages, useReply, useRoom, useSession, useStream } from '@parlance/client/react';
+import { createElement as h, type ReactNode, StrictMode, Suspense, useState } from 'react';
 import { COUNTING } from './react-contract.js';
 
 /** Shows each hook as text, and lets a test press buttons. */
@@ -47,11 +47,16 @@ function Agents({ session }: { session: ClientSession | undefined }): ReactNode 
 }
 
 /** A room, which is joined again in each session. */
-function Room({ session, id }: { session: ClientSession | undefined; id: string | undefined }): ReactNode {
-  useEffect(() => {
-    if (session !== undefined && id !== undefined) session.request(`join ${id}`).catch(() => {});
-  }, [session, id]);
-  return [h(Said, { session, name: 'said', key: 'said' }), h(Said, { session, name: 'count', key: 'count' })];
+function Room({ session, name }: { session: ClientSession | undefined; name: string }): ReactNode {
+  const { status, reason } = useRoom(session, name, {
+    join: (session, name) => session.request(name === 'full' ? name : `join ${session.id}`),
+    leave: (session) => session.request(`leave ${session.id}`),
+  });
+  return [
+    show('room', [status, reason ?? null]),
+    h(Said, { session, name: 'said', key: 'said' }),
+    h(Said, { session, name: 'count', key: 'count' }),
+  ];
 }
 
 function Said({ session, name }: { session: ClientSession | undefined; name: string }): ReactNode {
@@ -63,15 +68,18 @@ function Said({ session, name }: { session: ClientSession | undefined; name: str
 interface AppOptions {
   readonly url: string;
   readonly token: string;
+  readonly room?: string | undefined;
   /** What takes the place of the URL. */
   readonly source?: ClientSession | (() => Promise<ClientSession>) | undefined;
 }
 
-function App({ url, token, source }: AppOptions): ReactNode {
+function App({ url, token, room = 'lobby', source }: AppOptions): ReactNode {
   const [target, setTarget] = useState(url);
   const [shown, setShown] = useState('stream');
+  const [resets, setResets] = useState<readonly string[]>([]);
   const { session, id, status, secondsLeft, reason, retry } = useSession(target && (source ?? target), {
     token,
+    onReset: ({ reason }) => setResets([...resets, reason]),
     reconnect: { minDelayMs: 10, maxDelayMs: 50 },
   });
   const parts: Record<string, () => ReactNode> = {
@@ -79,14 +87,15 @@ function App({ url, token, source }: AppOptions): ReactNode {
     count: () => h(Counting, { session, key: 'count' }),
     reply: () => h(Reply, { session, name: 'kept', key: 'reply' }),
     agents: () => h(Agents, { session, key: 'agents' }),
-    room: () => h(Room, { session, id, key: 'room' }),
+    room: () => h(Room, { session, name: room, key: 'room' }),
     nothing: () => null,
   };
   return [
     show('status', status),
     show('reason', reason ?? ''),
     show('left', secondsLeft ?? -1),
-    show('id', session?.id ?? ''),
+    show('id', id ?? ''),
+    show('resets', resets.length),
     ...Object.keys(parts).map((name) => button(`show-${name}`, () => setShown(name))),
     button('leave', () => setTarget('')),
     button('return', () => setTarget(url)),

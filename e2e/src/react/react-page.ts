@@ -33,7 +33,8 @@ const source =
     : query.get('source') === 'function'
       ? connectAs
       : undefined;
-const app = page({ url, token: query.get('token') ?? 'anna', source });
+const room = query.get('room') ?? undefined;
+const app = page({ url, token: query.get('token') ?? 'anna', room, source });
 const errors: string[] = [];
 const element = document.createElement('main');
 document.body.append(element);

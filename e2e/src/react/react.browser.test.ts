@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { serve } from '@parlance/client/contract';
-import { createServer, type Server, type ServerOptions, type Session } from '@parlance/server';
+import { createServer, RequestError, type Server, type ServerOptions, type Session } from '@parlance/server';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
 import { renderToString } from 'react-dom/server';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -98,6 +98,11 @@ describe.skipIf(missing !== undefined).each(VERSIONS)('a page with React $major'
             handlers.running++;
             if (text === 'keep') keep({ name: 'kept' });
             if (text.startsWith('join ')) return void joined.push(text.slice('join '.length));
+            if (text.startsWith('leave ')) {
+              joined = joined.filter((id) => id !== text.slice('leave '.length));
+              return;
+            }
+            if (text === 'full') throw new RequestError('full', 'no more members');
             try {
               yield 'one ';
               await Promise.race([
@@ -322,11 +327,13 @@ describe.skipIf(missing !== undefined).each(VERSIONS)('a page with React $major'
     await online();
     await click('show-room');
     const first = accepted[0] as Session;
-    await expect.poll(() => joined).toContain(first.id);
+    await expect.poll(() => shown('room')).toEqual(['joined', null]);
+    expect(joined).toEqual([first.id]);
     await first.send('one');
     await expect.poll(() => shown('said')).toEqual(['one']);
     // Nobody listens for a while, and messages wait.
     await click('show-nothing');
+    await expect.poll(() => joined).toEqual([]);
     await first.send('two');
     await click('show-room');
     await expect.poll(() => shown('said')).toEqual(['two']);
@@ -338,11 +345,19 @@ describe.skipIf(missing !== undefined).each(VERSIONS)('a page with React $major'
     proxy.refuse(false);
     await expect.poll(() => accepted.length).toBe(2);
     const second = accepted[1] as Session;
-    await expect.poll(() => joined).toContain(second.id);
+    await expect.poll(() => joined).toEqual([first.id, second.id]);
+    await text('resets').toBe('1');
     await second.send('three');
     await expect.poll(() => shown('said')).toEqual(['two', 'three']);
     await expect.poll(() => shown('count')).toBe(2);
     expect(second.id).not.toBe(first.id);
+  });
+
+  it('is told why it is not in a room', async () => {
+    await online({ room: 'full' });
+    await click('show-room');
+    await expect.poll(() => shown('room')).toEqual(['failed', 'full']);
+    expect(joined).toEqual([]);
   });
 
   it('follows a kept reply in a new session, without stopping its handler', async () => {

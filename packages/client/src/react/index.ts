@@ -16,4 +16,11 @@ export {
   useReply,
   useStream,
 } from './reply.js';
-export { type SessionSource, type SessionStatus, type SessionView, useSession } from './session.js';
+export { type RoomCalls, type RoomView, useRoom } from './room.js';
+export {
+  type SessionOptions,
+  type SessionSource,
+  type SessionStatus,
+  type SessionView,
+  useSession,
+} from './session.js';

@@ -1,6 +1,12 @@
-import { useMemo, useSyncExternalStore } from 'react';
+import { useEffect, useMemo, useRef, useSyncExternalStore } from 'react';
 import { warnOnce } from '../frameworks/warn-once.js';
-import { type ClientOptions, type ClientSession, connect, type SessionState } from '../index.js';
+import {
+  type ClientOptions,
+  type ClientSession,
+  connect,
+  type SessionReset,
+  type SessionState,
+} from '../index.js';
 import { type Failure, failureOf, NO_FAILURE } from './failure.js';
 import { View } from './view.js';
 
@@ -34,6 +40,14 @@ export interface SessionView extends Failure {
 /** A URL to connect to, a function that connects, or a session that the application has opened and closes itself. */
 export type SessionSource = string | URL | ClientSession | (() => ClientSession | Promise<ClientSession>);
 
+export interface SessionOptions extends ClientOptions {
+  /**
+   * Called as listeners of `reset` are: another session has taken the place of a lost one, which is in no room and knows nothing of the page; or
+   * requests of a former page were interrupted. The function of the last render is called. It counts for every source.
+   */
+  readonly onReset?: ((reset: SessionReset) => void) | undefined;
+}
+
 /**
  * The session of a component. It is opened when the component is mounted, never on a server, and closed when it is
  * unmounted. Only another URL or another session object replaces it; to have other options take effect, give the
@@ -42,11 +56,21 @@ export type SessionSource = string | URL | ClientSession | (() => ClientSession 
  * @param source `undefined`, `null` or '' as long as there is nothing to connect to.
  * @param options of `connect`, if the source is a URL.
  */
-export function useSession(source: SessionSource | null | undefined, options?: ClientOptions): SessionView {
+export function useSession(
+  source: SessionSource | null | undefined,
+  { onReset, ...options }: SessionOptions = {},
+): SessionView {
+  const latest = useRef(onReset);
+  useEffect(() => {
+    latest.current = onReset;
+  });
   // Functions and URL objects are often made by the render itself.
   const key = typeof source === 'function' ? 'function' : source instanceof URL ? source.href : source;
   // biome-ignore lint/correctness/useExhaustiveDependencies: the key stands for the source, and options are not compared
-  const view = useMemo(() => new Connecting(source || undefined, options), [key]);
+  const view = useMemo(
+    () => new Connecting(source || undefined, options, (reset) => latest.current?.(reset)),
+    [key],
+  );
   return useSyncExternalStore(view.watch, view.getState, view.getState);
 }
 
@@ -54,12 +78,17 @@ const TICK_MS = 1_000;
 
 class Connecting extends View<SessionView> {
   readonly #source: SessionSource | undefined;
-  readonly #options: ClientOptions | undefined;
+  readonly #options: ClientOptions;
+  readonly #onReset: (reset: SessionReset) => void;
   /** Ends the present attempt, or the session that it has opened. */
   #leave: (() => void) | undefined;
   #ticking: ReturnType<typeof setInterval> | undefined;
 
-  constructor(source: SessionSource | undefined, options: ClientOptions | undefined) {
+  constructor(
+    source: SessionSource | undefined,
+    options: ClientOptions,
+    onReset: (reset: SessionReset) => void,
+  ) {
     super({
       status: source === undefined ? 'idle' : 'connecting',
       session: undefined,
@@ -70,6 +99,7 @@ class Connecting extends View<SessionView> {
     });
     this.#source = source;
     this.#options = options;
+    this.#onReset = onReset;
   }
 
   protected begin(): void {
@@ -85,7 +115,7 @@ class Connecting extends View<SessionView> {
       isLeft = true;
       aborting.abort();
     };
-    const { signal = aborting.signal } = this.#options ?? {};
+    const { signal = aborting.signal } = this.#options;
     const opened = (async () =>
       typeof source === 'function' ? await source() : await connect(source, { ...this.#options, signal }))();
     opened.then(
@@ -131,6 +161,7 @@ class Connecting extends View<SessionView> {
     };
     const stops = [
       session.on('state', show),
+      session.on('reset', this.#onReset),
       session.on('error', (error) => {
         failure = failureOf(error);
         show(session.state);
