@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type ClientOptions, type ClientSession, connect, loadEncoding } from '@parlance/client';
 import { type ChatSessionSource, SessionChatTransport, sessionChats } from '@parlance/client/ai';
-import { contractClient, defineContract } from '@parlance/client/contract';
+import { events as clientEvents, contractClient, defineContract } from '@parlance/client/contract';
 import { tap, watchSockets } from '@parlance/client/inspect';
 import {
   agents,
@@ -25,11 +25,12 @@ import {
   tensors,
 } from '@parlance/server';
 import { type ChatSocketOptions, chatHandler, chatSocket } from '@parlance/server/ai';
-import { serve } from '@parlance/server/contract';
+import { events, serve } from '@parlance/server/contract';
 import { createOpenAIGateway, type OpenAIGatewayOptions } from '@parlance/server/openai';
 import { createUserInterface } from '@parlance/server/ui';
 import type { UIMessage } from 'ai';
 import WebSocket from 'ws';
+import { eventContract } from '../kit/event-contract.js';
 
 /** The places in which functions of an application are called: how to hand one in, and how to have it called. */
 
@@ -53,6 +54,7 @@ export type SetUp = (
 
 const RECONNECT = { reconnect: false } as const;
 const quiet = () => {};
+const EMITTING = () => ({ modules: [clientEvents(eventContract)] });
 const VICTIM = 'victim';
 
 /** Only the victim's calls reach the function; others get the answer of an application without faults. */
@@ -448,6 +450,42 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
         return session.close();
       },
     ),
+  'EventHandlers[key]': (callback, use) =>
+    atServer(
+      { features: [events(eventContract, { ping: callback })] },
+      use,
+      (session) => session.emit('ping'),
+      EMITTING,
+    ),
+  'ServerSession.handle(handler)': (callback, use) =>
+    atServer(
+      {
+        features: [events(eventContract)],
+        onSession: (session) => {
+          if (isOfVictim(session)) session.handle('ping', callback);
+        },
+      },
+      use,
+      (session) => session.emit('ping'),
+      EMITTING,
+    ),
+  'ClientSession.handle(handler)': (callback, use) =>
+    atClient(
+      EMITTING,
+      callback,
+      use,
+      (session) => {
+        session.handle('ping', callback);
+        return session.request('emit');
+      },
+      {
+        features: [events(eventContract)],
+        async onRequest({ text }, { session }) {
+          if (text === 'emit') await session.emit('ping');
+          return `re: ${text}`;
+        },
+      },
+    ),
   'OpenAIGatewayOptions.apiKey': gatewayWith((apiKey) => ({ apiKey })),
   'OpenAIGatewayOptions.models': gatewayWith((models) => ({ models })),
   'OpenAIGatewayOptions.keep': gatewayWith((keep) => ({ keep })),
@@ -620,11 +658,15 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
   'NodeRedisClient.duplicate': ENGINE,
   'memoryCluster(now)': 'a clock for tests',
   'Session.on(listener)': 'as ServerSession.on and ClientSession.on',
+  'Session.handle(handler)': 'as ServerSession.handle and ClientSession.handle',
   'tap(WebSocket)': 'as ClientOptions.WebSocket',
   'watchSockets(WebSocket)': 'as ClientOptions.WebSocket',
   'useMessages(onMessage)':
     'runs in pages only, where what it throws is reported as uncaught and ends nothing',
   'useSession(source)': IN_PAGES,
+  'SessionOptions.onReset': IN_PAGES,
+  'RoomCalls.join': IN_PAGES,
+  'RoomCalls.leave': IN_PAGES,
   'ReadOptions.read': IN_PAGES,
 };
 
@@ -635,7 +677,7 @@ export const OURS: Readonly<Record<string, RegExp>> = {
     /^(RequestContext|Message|Readable|AssembledTensor|StreamedTensor)\.\w+$/,
   'what we hand to a socket': /^WebSocketLike\.\w+\(\w+\)$/,
   'as in ServerOptions': /^TestServerOptions\./,
-  'as in ClientOptions': /^(TestServer\.connect\(options\)|ChatConnection)\./,
+  'as in ClientOptions': /^(TestServer\.connect\(options\)|ChatConnection|SessionOptions)\.(?!onReset$)/,
 };
 
 function askingBack(): ServerOptions {
