@@ -1,6 +1,7 @@
 import {
   assertOptions,
   CLIENT_LIMITS,
+  type ProtocolError,
   resolveLimits,
   sentenceOf,
   systemClock,
@@ -30,16 +31,13 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
     return await openWithModules(url, options);
   } catch (error) {
     await sentenceOf(error);
-    throw error;
+    if ((error as Partial<ProtocolError>).code !== 'invalid_option') throw error;
+    throw (await import('./session/foreign-options.js')).explainOption(options, error);
   }
 }
 
 async function openWithModules(url: string | URL, options: ClientOptions): Promise<ClientSession> {
-  try {
-    assertOptions(options, KINDS);
-  } catch (error) {
-    throw (await import('./session/foreign-options.js')).explainOption(options, error);
-  }
+  assertOptions(options, KINDS);
   const setup: Setup = {
     url: await resolveUrl(url),
     options: await withWebSocket(options),

@@ -12,6 +12,7 @@ const answers = loadable('answers', () => import('./session/answers.js'));
  */
 const MODULES: { readonly [Option in keyof ClientOptions]: Loadable<ModuleCode> } = {
   modules: answers,
+  transports: loadable('HTTP', () => import('./connection/transports.js')),
   shared: loadable('shared sessions', () => import('./tabs/connect.js')),
   store: loadable('reloads', () => import('./reconnect/rebuild.js')),
   agent: hello,
@@ -21,7 +22,6 @@ const MODULES: { readonly [Option in keyof ClientOptions]: Loadable<ModuleCode> 
   subprotocol: hello,
   onFetch: answers,
   batch: answers,
-  transports: loadable('HTTP', () => import('./connection/transports.js')),
 };
 
 /** The modules that the options ask for. */

@@ -2,7 +2,7 @@
 const SCHEMES: Readonly<Record<string, string>> = { 'http:': 'ws:', 'https:': 'wss:' };
 
 /** A text with a host and without a path. */
-const HOST_ALONE = /^(?:[a-z]+:)?\/\/[^/?#\\]+(?:\?|$)/i;
+const HOST_ALONE = /^\s*[^/]*\/\/[^/?#\\]+(\?|$)/;
 
 /**
  * Resolves the URL of a session server to one with `ws:` or `wss:`; `http:` and `https:` are mapped. In a
@@ -19,7 +19,7 @@ export async function resolveUrl(given: string | URL): Promise<URL> {
     // It is not a URL.
   }
   if (url !== undefined) {
-    if (typeof given === 'string' && HOST_ALONE.test(given.trim())) url.pathname = '/session';
+    if (typeof given === 'string' && HOST_ALONE.test(given)) url.pathname = '/session';
     url.protocol = SCHEMES[url.protocol] ?? url.protocol;
     if (/^wss?:$/.test(url.protocol) && url.hash === '') return url;
   }

@@ -16,21 +16,30 @@ const LOCK_WAIT_MS = 300;
 /** Entries that a session of this page uses. */
 const used = new WeakMap<SessionStore, Set<string>>();
 
+/** The client has the usual transport. */
+const NO_PLAN: Plan = {};
+
 interface RebuildOptions {
   readonly store: SessionStore;
+  /** That of another option, around which an exclusive store puts its own. */
+  readonly transport: Plan['transport'];
   readonly url: URL;
   readonly clock: Pick<Clock, 'after'>;
   readonly logger: Logger | undefined;
 }
 
 /** The option `store`. Opens a new session if another page is ahead with the session of the entry. */
-export function createModule({ options, url, clock, logger }: Setup): ClientModule {
+export function createModule({ options, url, limits, clock, logger }: Setup): ClientModule {
   const store = options.store === 'session' ? ofPage() : (options.store as SessionStore);
   return {
     async open(next) {
       assertStore(store);
+      const { transport } =
+        store.isExclusive && options.transports !== undefined
+          ? (await import('../connection/transports.js')).createModule({ options, limits }).plan
+          : NO_PLAN;
       const attempt = async (ignoresEntry: boolean): Promise<ClientSession> => {
-        const rebuild = await Rebuild.open({ store, url, clock, logger }, ignoresEntry);
+        const rebuild = await Rebuild.open({ store, transport, url, clock, logger }, ignoresEntry);
         try {
           return await next(rebuild);
         } catch (error) {
@@ -140,9 +149,13 @@ class Rebuild implements ClientModule {
   }
 
   get plan(): Plan {
-    const { isExclusive } = this.#options.store;
-    const transport = isExclusive ? (usual: ClientTransport) => this.#around(usual) : undefined;
-    return { rebuilds: true, proof: this.#entry?.ticket, later: this.#entry?.later, transport };
+    const plan = { rebuilds: true, proof: this.#entry?.ticket, later: this.#entry?.later };
+    const { store, transport } = this.#options;
+    if (!store.isExclusive) return plan;
+    return {
+      ...plan,
+      transport: (usual, clock) => this.#around(transport?.(usual, clock) ?? usual),
+    };
   }
 
   /** What has arrived is stored before anything is sent that may acknowledge it. */

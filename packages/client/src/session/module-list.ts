@@ -1,6 +1,4 @@
 import type { SessionReset } from '@parlance/protocol';
-import type { Clock } from '@parlance/protocol/client';
-import type { ClientTransport } from '../connection/transport.js';
 import type { ClientModule, Plan } from './module.js';
 
 /** The hooks of a module. */
@@ -16,11 +14,7 @@ export class ModuleList {
   }
 
   get plan(): Plan {
-    const plans = this.#modules.map(({ plan }) => plan);
-    const transports = plans.flatMap((plan) => plan?.transport ?? []);
-    const transport = (usual: ClientTransport, clock: Clock) =>
-      transports.reduceRight((inner, around) => around(inner, clock), usual);
-    return Object.assign({}, ...plans, transports.length > 0 && { transport });
+    return Object.assign({}, ...this.#modules.map(({ plan }) => plan));
   }
 
   /** Adds a module that a call has asked for. */
