@@ -38,7 +38,6 @@ export const FOREIGN_OPTIONS: ForeignNames = {
   maxHttpBufferSize: SIZE,
   adapter: 'engine is what several processes share, and cluster() joins them',
   redis: "engine: redis({ url }) of '@parlance/server/redis'",
-  transports: 'httpStream() in features is for networks that forbid WebSockets',
   connectionStateRecovery: SAVE,
   trustProxy: 'trustedProxies has the addresses of the proxies',
 };
