@@ -44,7 +44,7 @@ export default [
     path: 'packages/client/dist/contract.js',
     gzip: true,
     limit: '4 kB',
-    modifyEsbuildConfig: (config: object) => ({ ...config, external: ['../../parts/core.js', '@parlance/protocol/client'] }),
+    modifyEsbuildConfig: (config: object) => ({ ...config, external: ['../../parts/core.js', '@parlance/protocol/client', './core.js'] }),
   },
   {
     name: 'the chat page at first load, without the client and the SDK that it shows',

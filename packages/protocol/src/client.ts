@@ -15,7 +15,6 @@ export {
   MAX_EARLY_HELLO,
   Subprotocol,
 } from './base/constants.js';
-export { type ForeignNames, foreignOption } from './base/foreign-names.js';
 export { CLIENT_LIMITS, limitsWithin, resolveLimits, resolveTimers } from './base/limits.js';
 export { assertOptions, type OptionKinds } from './base/options.js';
 export { formOf } from './codec/algorithms.js';

@@ -1,4 +1,4 @@
-import { type ForeignNames, foreignOption } from '@parlance/protocol/client';
+import { type ForeignNames, foreignOption } from '@parlance/protocol/foreign-names';
 import { KINDS } from './options.js';
 
 /** Options of other clients. Loaded when one is given. */

@@ -3,7 +3,6 @@ import { Extension } from '../../base/constants.js';
 import { isProtocolError, ProtocolError, RequestError } from '../../base/errors.js';
 import { assertObject, unknownName } from '../../base/options.js';
 import { truncateUnits } from '../../base/text.js';
-import { newIncarnation } from '../../session/random-id.js';
 import { NONE } from '../call-options.js';
 import type { Message } from '../messages/message.js';
 import type { Metadata } from '../messages/metadata.js';
@@ -204,7 +203,8 @@ export class EventsEnd {
   emission({ negotiated }: Pick<Session, 'negotiated'>, name: string, data: unknown): Emission {
     this.#assertName(name);
     if (negotiated.extensions[Extension.DURABLE] === undefined) return { name, id: undefined, data };
-    prefix ??= newIncarnation();
+    // No secret: it tells the events of this process from those of the one before.
+    prefix ??= Math.random().toString(36).slice(2);
     return { name, id: `${prefix}-${(++count).toString(36)}`, data };
   }
 
