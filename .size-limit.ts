@@ -44,7 +44,10 @@ export default [
     path: 'packages/client/dist/contract.js',
     gzip: true,
     limit: '4.7 kB',
-    modifyEsbuildConfig: (config: object) => ({ ...config, external: ['../../parts/core.js', '@parlance/protocol/client', './core.js'] }),
+    modifyEsbuildConfig: (config: object) => ({
+      ...config,
+      external: ['../../parts/core.js', '@parlance/protocol/client', './core.js'],
+    }),
   },
   {
     name: 'the chat page at first load, without the client and the SDK that it shows',
