@@ -141,7 +141,7 @@ const TRIES: Readonly<Record<string, (blocks: readonly string[]) => Promise<void
   'Show presence: who is online': async ([code]) => {
     const { server, url } = await peers.serve({
       authenticate: byToken,
-      onSession: (session) => server.group('lobby').add(session),
+      onSession: (session) => void server.group('lobby').add(session),
     });
     const aborter = new AbortController();
     const seen: string[] = [];

@@ -228,7 +228,7 @@ describe('a rolling replacement', () => {
     const balancer = peers.use(await openBalancer(() => ports));
     const sessions = await Promise.all(inOrder(5).map(() => peers.dial(urlOf(balancer.port), OVER_HTTP)));
     const ids = sessions.map(({ id }) => id);
-    const [session] = sessions as [Session];
+    const session = sessions[0] as Session;
     const events = sessions.map(eventsOf);
     const counting = count(session, 0, 1_000);
     await expect.poll(() => heard.length).toBeGreaterThan(100);
