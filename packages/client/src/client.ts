@@ -32,7 +32,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
   } catch (error) {
     await sentenceOf(error);
     if ((error as Partial<ProtocolError>).code !== 'invalid_option') throw error;
-    throw (await import('./session/foreign-options.js')).explainOption(options, error);
+    throw (await import('./session/foreign-options.js')).explainOption(options, KINDS, error);
   }
 }
 

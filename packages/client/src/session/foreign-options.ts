@@ -1,5 +1,4 @@
 import { type ForeignNames, foreignOption } from '@parlance/protocol/foreign-names';
-import { KINDS } from './options.js';
 
 /** Options of other clients. Loaded when one is given. */
 
@@ -39,7 +38,7 @@ const FOREIGN: ForeignNames = {
   rejectUnauthorized: 'set NODE_EXTRA_CA_CERTS to the file of the certificate',
 };
 
-/** @returns the error for an option that another library has; else the one that was found. */
-export function explainOption(options: unknown, found: unknown): unknown {
-  return foreignOption(options, KINDS, FOREIGN) ?? found;
+/** @param own the options of `connect`. @returns the error for an option that another library has; else the one that was found. */
+export function explainOption(options: unknown, own: object, found: unknown): unknown {
+  return foreignOption(options, own, FOREIGN) ?? found;
 }

@@ -17,7 +17,7 @@ class State extends EventsOfSession {
  * same contract.
  *
  * In a durable session, an event of the server that was not acknowledged is emitted again by the process that goes on with the
- * session, and its client handles it once; nobody waits for its promise there.
+ * session, and its client handles it once; the promise of `emit` was lost with the first one.
  *
  * @param handlers of events, in all sessions of the server.
  * @throws {ProtocolError} `invalid_argument` without a contract; `invalid_option` for a handler that is none, or of an event that the
