@@ -1,10 +1,17 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Browser } from 'playwright-core';
-import { MAX_OTHER_ROOM, PAGE_BUDGETS, type PageBudget, ROOM_BUDGETS } from '../bench/src/page/budget.js';
+import {
+  CHAT_PAGE_BUDGET,
+  MAX_OTHER_ROOM,
+  PAGE_BUDGETS,
+  type PageBudget,
+  ROOM_BUDGETS,
+} from '../bench/src/page/budget.js';
 import { bundlePage } from '../bench/src/page/bundle.js';
 import { modulesOf, roomsOf } from '../bench/src/page/modules.js';
 import type { PageServerCommands } from '../bench/src/page/server.js';
 import { serveCompressed } from '../bench/src/page/static-files.js';
-import type { Transferred } from '../bench/src/page/transfers.js';
+import { type Transferred, Transfers } from '../bench/src/page/transfers.js';
 import { visit } from '../bench/src/page/visit.js';
 import { startChild } from './child-process.js';
 import { launchChromium } from './chromium.js';
@@ -21,6 +28,7 @@ try {
   const { session } = await servers.call('urls', 0);
   await using browser = await launchChromium();
   for (const budget of PAGE_BUDGETS) await check(budget, browser, session);
+  await checkChatPage(browser, await servers.call('chatPage'));
 } finally {
   servers.stop();
 }
@@ -45,6 +53,18 @@ async function check(
   });
   compare(`${title}, first message`, least(visits.map(({ toShown }) => toShown)), atFirstMessage);
   compare(`${title}, ${STAY_MS / 1000} s later`, least(visits.map(({ total }) => total)), afterIdle);
+}
+
+/** What `parlance serve` shows, connected and idle. */
+async function checkChatPage(browser: Browser, url: string): Promise<void> {
+  const page = await browser.newPage();
+  const transfers = await Transfers.watch(await page.context().newCDPSession(page));
+  await page.goto(url);
+  await page.locator('body[data-state="connected"]').waitFor();
+  await sleep(STAY_MS);
+  await transfers.settled();
+  await page.close();
+  compare('the chat page, idle', transfers.until(Infinity), CHAT_PAGE_BUDGET);
 }
 
 /** That an error of the built code gets its sentence. */

@@ -18,6 +18,9 @@ export interface Transfer {
   readonly requests: number;
 }
 
+/** The chat page of `parlance serve`, with all that it loads before somebody writes a question. */
+export const CHAT_PAGE_BUDGET: Transfer = { bytes: 120_000, requests: 15 };
+
 /**
  * The most minified bytes of each room in the entry of the page `send`, with the sentences of errors: `bench -- page --modules`
  * lists them. A hook in a room that every page loads shows here. A room that is not listed may have {@link MAX_OTHER_ROOM}.

@@ -1,9 +1,11 @@
 import { createServer as createHttpServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createServer } from '@parlance/server';
+import { createUserInterface } from '@parlance/server/ui';
 import { Server as SocketIoServer } from 'socket.io';
 import { WebSocketServer } from 'ws';
 import { createResponder } from '../../../examples/demo/responder.js';
+import { BUILT_PAGES } from '../../../scripts/build-ui.js';
 import { offer } from '../../../scripts/child-process.js';
 import { UNLIMITED } from '../unlimited.js';
 import { listenLate } from './late.js';
@@ -36,6 +38,13 @@ await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
 const portOf = (address: AddressInfo | string | null) => (address as AddressInfo).port;
 
 const commands = {
+  /** The address of the chat page, as `parlance serve` shows it. It must have been built. */
+  async chatPage() {
+    const chat = createServer({ limits: UNLIMITED, onRequest: createResponder() });
+    const { port } = await chat.listen({ respond: createUserInterface({ folder: BUILT_PAGES }) });
+    return `http://127.0.0.1:${port}/`;
+  },
+
   /** Addresses of the servers, over connections that delay messages by that many milliseconds. */
   async urls(latencyMs: number) {
     const at = (port: number) => (latencyMs === 0 ? port : listenLate(port, latencyMs));

@@ -13,6 +13,7 @@ describe.skipIf(chromiumMissing() !== undefined)('the chat page', () => {
     const { page, proxy, model } = await Stage.open(pages, {});
     for (let i = 0; i < 40; i++) model.say({ content: `word ${i} ` });
     model.end();
+    await page.locator('#by-turn').evaluate((details) => details.setAttribute('open', ''));
     const cell = page.locator('#table tfoot td').first();
     const shown = async () => Number(await cell.getAttribute('data-bytes')) + (await overheadOf(page));
     const counts = [];

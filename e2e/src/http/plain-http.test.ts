@@ -2,10 +2,11 @@ import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import { constants, createGzip, gzipSync } from 'node:zlib';
 import { expect, it } from 'vitest';
-import { createPlainHttpSize, measureFetch } from '../../../packages/ui/src/chat/plain-http.js';
+import { measureFetch, type PlainHttpSize } from '../../../packages/ui/src/chat/plain-http.js';
 
 /** The chat page compares the session to the real size of HTTP. */
 
+const createSize = (): PlainHttpSize => ({ sent: 0, received: 0, gzip: { sent: 0, received: 0 } });
 /** A chunk as HTTP/1.1 frames it. */
 const chunk = (text: string) => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`;
 const EVENTS = 'data: {"a":"ä"}\n\n'.repeat(20);
@@ -23,7 +24,7 @@ it('the size of plain HTTP is that of the bytes on its socket, except for the he
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as { port: number };
-  const size = createPlainHttpSize();
+  const size = createSize();
   const given = { 'content-type': 'application/json', authorization: 'Bearer unused', 'x-other': 'y' };
   const response = await measureFetch(fetch, size)(`http://127.0.0.1:${port}/v1/chat/completions?a=b`, {
     method: 'POST',
@@ -32,6 +33,7 @@ it('the size of plain HTTP is that of the bytes on its socket, except for the he
   });
   expect(response.headers.get('x-request-id')).toBe('req_1');
   expect(await response.text()).toContain('"ä"');
+  await size.settle?.();
   server.close();
 
   const known = ['host', 'content-length', ...Object.keys(given)];
@@ -56,7 +58,7 @@ it('the size of a compressed stream is that of a compressor that is flushed afte
     { length: 50 },
     (_, i) => `data: {"delta":{"content":" word ${(i * 7919) % 97}"}}\n\n`,
   );
-  const size = createPlainHttpSize();
+  const size = createSize();
   const body = new ReadableStream<Uint8Array>({
     start(controller) {
       for (const event of events) controller.enqueue(new TextEncoder().encode(event));
@@ -65,6 +67,7 @@ it('the size of a compressed stream is that of a compressor that is flushed afte
   });
   const response = await measureFetch(async () => new Response(body), size)('http://session/v1');
   expect(await response.text()).toBe(events.join(''));
+  await size.settle?.();
   const gzip = createGzip({ level: 6 });
   const flushed: string[] = [''];
   gzip.on('data', (piece: Buffer) => flushed.push(flushed.pop() + 'x'.repeat(piece.length)));

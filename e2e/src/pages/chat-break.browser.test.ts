@@ -471,12 +471,14 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
       page
         .locator('#table tfoot td')
         .evaluateAll((cells) => cells.map((cell) => (cell as HTMLElement).dataset['bytes']));
+    await page.getByText('Turn by turn').click();
     await expect.poll(async () => (await figures()).length).toBe(4);
     const before = await figures();
     await page.getByLabel('Your message').fill('half a thought');
     await page.reload();
     await state(page, 'connected');
     expect(await page.getByLabel('Your message').inputValue()).toBe('half a thought');
+    await page.getByText('Turn by turn').click();
     await expect.poll(figures).toEqual(before);
   });
 

@@ -86,6 +86,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       const { received, sent } = session?.stats() ?? expect.fail('the session is gone');
       const onSocket = received.wireBytes + sent.wireBytes;
       await page.getByText('Turn by turn').click();
+      await page.locator('#table tfoot').waitFor();
       const totals = await figures(page, '#table tfoot td');
       const [socket, gzip, gzipBoth, http] = totals as [number, number, number, number];
       const rows = await figures(page, '#table tbody td');

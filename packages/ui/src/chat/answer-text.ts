@@ -47,8 +47,6 @@ export class AnswerText extends HTMLElement {
   #isDue = false;
   #isPlain = false;
   #isComplete = false;
-  /** Called when the height may have changed. */
-  onPaint = (): void => {};
 
   /** What the model wrote. */
   get source(): string {
@@ -76,7 +74,6 @@ export class AnswerText extends HTMLElement {
     const shown = this.#blocks[block]?.element;
     this.#marks.push({ element, block, offset: shown === undefined ? 0 : lengthOf(shown) });
     this.#placeMarks(block);
-    this.onPaint();
   }
 
   #clear(): void {
@@ -100,7 +97,6 @@ export class AnswerText extends HTMLElement {
     if (this.#source === '') return;
     if (markdown === undefined) this.#paintPlain();
     else this.#paintBlocks(markdown);
-    this.onPaint();
   }
 
   #paintPlain(): void {

@@ -31,12 +31,14 @@ export interface ComposerEvents {
   /** @param isEdited whether it replaces the question that is being edited. */
   onSend(text: string, isEdited: boolean): void;
   onStop(): void;
+  /** The user has begun to write. */
+  onWrite(): void;
   /** The user wants to edit the last question. */
   onEditLast(): void;
 }
 
 /** @param isCopy what is written was copied from another tab, which sends it. */
-export function createComposer({ onSend, onStop, onEditLast }: ComposerEvents, isCopy: boolean): Composer {
+export function createComposer({ onSend, onStop, onEditLast, onWrite }: ComposerEvents, isCopy: boolean): Composer {
   const form = byId<HTMLFormElement>('composer');
   const question = byId<HTMLTextAreaElement>('question');
   const send = byId<HTMLButtonElement>('send');
@@ -106,6 +108,7 @@ export function createComposer({ onSend, onStop, onEditLast }: ComposerEvents, i
     submit();
   });
   question.addEventListener('input', () => {
+    onWrite();
     isQueued = false;
     isHeldBack = false;
     update();
@@ -128,6 +131,7 @@ export function createComposer({ onSend, onStop, onEditLast }: ComposerEvents, i
       const button = create('button', { type: 'button' }, text);
       button.addEventListener('click', () => {
         question.value = text;
+        onWrite();
         update();
         question.focus();
       });

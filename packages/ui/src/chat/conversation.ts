@@ -103,8 +103,13 @@ export interface Piece {
   readonly end: string | undefined;
 }
 
-/** Adds a piece to the turn. @returns whether there is anything new to show. */
-export function take(turn: Turn, { answer, refusal, thinking, calls, end }: Piece): boolean {
+/** Whether there is anything new to show. */
+export function isNews({ answer, refusal, thinking, calls }: Piece): boolean {
+  return answer + refusal + thinking !== '' || calls.length > 0;
+}
+
+/** Adds a piece to the turn. */
+export function take(turn: Turn, { answer, refusal, thinking, calls, end }: Piece): void {
   turn.answer += answer;
   turn.refusal += refusal;
   turn.thinking += thinking;
@@ -115,5 +120,4 @@ export function take(turn: Turn, { answer, refusal, thinking, calls, end }: Piec
     turn.calls = [...others, { ...call, name, arguments: (before?.arguments ?? '') + call.arguments }];
   }
   turn.end = end ?? turn.end;
-  return answer + refusal + thinking !== '' || calls.length > 0;
 }

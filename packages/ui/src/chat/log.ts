@@ -56,7 +56,6 @@ export function createLog({ onAskAgain, onEdit, onShowWire }: LogEvents): Log {
   function viewOf(turn: Turn): TurnView {
     const text = new AnswerText();
     text.className = 'text';
-    text.onPaint = toEnd.ifFollowing;
     const button = (className: string, label: string, run: () => void) => {
       const made = create('button', { type: 'button', className }, label);
       made.addEventListener('click', run);
@@ -175,18 +174,20 @@ export function createLog({ onAskAgain, onEdit, onShowWire }: LogEvents): Log {
       cost.textContent = isRunning ? '' : describeCost(turn);
       cost.title = TITLE;
       showNote(turn, view);
-      toEnd.ifFollowing();
     },
 
     mark(turn) {
+      // What has arrived may not be painted yet.
+      this.update(turn);
       const element = create('span', { className: 'mark', role: 'note' });
       views.get(turn)?.text.mark(element);
       return element;
     },
 
     remark(text) {
-      log.append(create('p', { className: 'remark' }, text));
-      toEnd.ifFollowing();
+      const remark = create('p', { className: 'remark' }, text);
+      log.append(remark);
+      toEnd.watch(remark);
     },
 
     remove(turn) {

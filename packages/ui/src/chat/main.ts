@@ -1,10 +1,11 @@
 import type { ClientSession } from '@parlance/client';
 import { byId } from '../shared/dom.js';
 import { count, duration } from '../shared/format.js';
+import { createPainter } from '../shared/paint.js';
 import { loadMarkdown } from './answer-text.js';
 import { createBreakCard } from './break.js';
 import { createComposer } from './composer.js';
-import { createForeignTurn, createTurn, type Turn, type TurnReply, take } from './conversation.js';
+import { createForeignTurn, createTurn, isNews, type Turn, type TurnReply, take } from './conversation.js';
 import { isWhole, stageOf } from './endings.js';
 import { createInterruptions } from './interruptions.js';
 import { createLog } from './log.js';
@@ -49,7 +50,8 @@ const onEditLast = () => {
   const last = turns.at(-1);
   if (last !== undefined) edit(last);
 };
-const composer = createComposer({ onSend: send, onStop: stop, onEditLast }, isCopy);
+const onWrite = () => void loadModel().catch(() => {});
+const composer = createComposer({ onSend: send, onStop: stop, onEditLast, onWrite }, isCopy);
 const interruptions = createInterruptions((turn) => log.mark(turn));
 const bytesReceived = () => session?.stats().received.wireBytes ?? 0;
 const silence = createSilence(PING_MS, bytesReceived, handleHearing);
@@ -113,7 +115,6 @@ function handleLinkState(state: LinkState): void {
     if (lostMs !== undefined) log.remark(`Connection lost for ${duration(lostMs)} · the session continues`);
   }
   void goOn(session, state.since === 'first');
-  if (state.since === 'first') requestIdleCallback?.(() => void loadModel());
   if (state.since === 'new') {
     log.remark(
       turns.length === 0
@@ -286,6 +287,7 @@ async function answer(turn: Turn, isFollowed: boolean): Promise<void> {
     log.update(turn);
     showTraffic();
   };
+  const painter = createPainter(show);
   try {
     const { askModel, followModel } = await loadModel();
     const { signal } = controller;
@@ -296,11 +298,14 @@ async function answer(turn: Turn, isFollowed: boolean): Promise<void> {
     for await (const piece of pieces) {
       meter.received();
       silence.receive();
-      if (!take(turn, piece)) continue;
-      interruptions.receive(turn);
+      const isNew = isNews(piece);
+      // A mark comes before the words that it announces.
+      if (isNew) interruptions.receive(turn);
+      take(turn, piece);
+      if (!isNew) continue;
       if (!isStopped(turn)) turn.state = 'streaming';
       memory.saveSoon();
-      show();
+      painter.soon();
     }
     // Only `stop` ends the loop early without an error.
     if (!isStopped(turn)) turn.state = 'done';
@@ -311,8 +316,14 @@ async function answer(turn: Turn, isFollowed: boolean): Promise<void> {
     running = undefined;
     silence.end();
     interruptions.end(turn, isWhole(turn));
-    show();
+    const settled = meter.settle();
+    painter.now();
     memory.save();
+    void settled.then(() => {
+      log.update(turn);
+      showTraffic();
+      memory.saveSoon();
+    });
     composer.setAnswering(false);
     composer.settle(stageOf(turn));
     // The next session may be there before the loss of the last one is known here.

@@ -1,6 +1,7 @@
 import type { ClientSession } from '@parlance/client';
 import { byId, create, descriptions } from '../shared/dom.js';
 import { bytes, smaller } from '../shared/format.js';
+import { createPainter } from '../shared/paint.js';
 import type { Turn } from './conversation.js';
 import { createCurve } from './curve.js';
 import { bothWays, type Total, totalOf } from './traffic.js';
@@ -10,13 +11,14 @@ export interface Panel {
   /** @param resumed how often the session was resumed. */
   showSession(session: ClientSession, server: string, resumed: number): void;
   /**
-   * Updates the figures with the next animation frame.
+   * Updates the figures, though not more often than people can read them.
    *
    * @param omitted how many turns the first one stands for; 0 if it is a turn like any other.
    */
   showTraffic(turns: readonly Pick<Turn, 'traffic'>[], overhead: number, omitted: number): void;
 }
 
+const FIGURES_MS = 250;
 /** With fewer, there is hardly any history to send again, and gzip needs about as much. */
 const HISTORY_TURNS = 3;
 
@@ -35,12 +37,14 @@ export function createPanel(): Panel {
   byId('chart').append(curve.element);
   agreed.append(...descriptions([['Session', 'none yet']]));
   let isOverHttp = false;
-  let due: Parameters<Panel['showTraffic']> | undefined;
+  const table = byId('table');
+  const byTurn = byId<HTMLDetailsElement>('by-turn');
+  let figures: Parameters<Panel['showTraffic']> = [[], 0, 0];
+  const painter = createPainter(paint, FIGURES_MS);
+  byTurn.addEventListener('toggle', painter.now);
 
   function paint(): void {
-    if (due === undefined) return;
-    const [turns, overhead, omitted] = due;
-    due = undefined;
+    const [turns, overhead, omitted] = figures;
     const traffics = turns.map(({ traffic }) => traffic);
     const total = totalOf(traffics);
     const isEmpty = total.http === 0;
@@ -65,7 +69,8 @@ export function createPanel(): Panel {
       '.',
     );
     curve.show(traffics);
-    byId('table').replaceChildren(...tableOf(traffics.map(bothWays), total, omitted));
+    // Nobody sees it while it is folded.
+    table.replaceChildren(...(byTurn.open ? tableOf(traffics.map(bothWays), total, omitted) : []));
   }
 
   return {
@@ -87,10 +92,9 @@ export function createPanel(): Panel {
       );
     },
 
-    showTraffic(...figures) {
-      // Parts arrive faster than the eye can follow.
-      if (due === undefined) requestAnimationFrame(paint);
-      due = figures;
+    showTraffic(...shown) {
+      figures = shown;
+      painter.soon();
     },
   };
 }

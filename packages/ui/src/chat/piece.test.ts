@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createTurn, messagesOf, take, wordsOf } from './conversation.js';
+import { createTurn, isNews, messagesOf, take, wordsOf } from './conversation.js';
 import { isWhole, noteOf } from './endings.js';
 import { pieceOf } from './piece.js';
 
@@ -35,7 +35,8 @@ describe('a chunk', () => {
     chunk({ tool_calls: { function: { name: 'f' } } }, 7),
   ])('that says nothing adds nothing: %j', (each) => {
     const turn = createTurn('question');
-    expect(take(turn, pieceOf(each))).toBe(false);
+    expect(isNews(pieceOf(each))).toBe(false);
+    take(turn, pieceOf(each));
     expect(turn).toMatchObject({ answer: '', refusal: '', thinking: '', calls: [], end: undefined });
   });
 

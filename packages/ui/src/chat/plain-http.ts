@@ -1,4 +1,5 @@
 import { Gzip } from 'fflate';
+import { createTurn } from '../shared/slices.js';
 
 /**
  * Size of exchanges as plain HTTP/1.1: start lines, the header fields that were set, and bodies. Headers that
@@ -11,10 +12,8 @@ export interface PlainHttpSize {
   received: number;
   /** The same with compressed bodies; a response is flushed after each event, as a stream must be. */
   readonly gzip: { sent: number; received: number };
-}
-
-export function createPlainHttpSize(): PlainHttpSize {
-  return { sent: 0, received: 0, gzip: { sent: 0, received: 0 } };
+  /** Compresses what has arrived and was not compressed yet. Set once there is a response. */
+  settle?: (() => Promise<void>) | undefined;
 }
 
 const utf8 = new TextEncoder();
@@ -44,35 +43,88 @@ export function measureFetch(fetch: typeof globalThis.fetch, size: PlainHttpSize
     size.gzip.received += answered;
     if (response.body === null) return response;
     size.gzip.received += ENCODED;
-    // A compressor hands out what it flushes in several pieces, which a server writes as one chunk.
-    let flushed = 0;
-    const gzip = createGzip((length) => {
-      flushed += length;
+    const meter = createMeter((length) => {
+      size.gzip.received += length;
     });
-    const endChunk = () => {
-      size.gzip.received += chunkOf(flushed);
-      flushed = 0;
-    };
+    size.settle = meter.settle;
     const counted = response.body.pipeThrough(
       new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
         transform(chunk, controller) {
           size.received += chunkOf(chunk.length);
-          gzip.push(chunk);
-          gzip.flush(true);
-          endChunk();
+          meter.push(chunk);
           controller.enqueue(chunk);
         },
         flush() {
-          gzip.push(NOTHING, true);
-          endChunk();
+          meter.push(undefined);
           size.received += LAST_CHUNK;
-          size.gzip.received += LAST_CHUNK;
         },
       }),
     );
     return new Response(counted, response);
   };
 }
+
+interface Meter {
+  /** @param chunk of the response; `undefined` at its end. */
+  push(chunk: Uint8Array | undefined): void;
+  /** Compresses at once what waits, in slices of time: at its first pause, the first of them is done. */
+  settle(): Promise<void>;
+}
+
+/**
+ * Compresses a response while the page is idle, flushed after each of its chunks: to compress a chunk takes longer than to show it.
+ *
+ * @param onChunk called with the length of each compressed chunk, with its framing.
+ */
+function createMeter(onChunk: (length: number) => void): Meter {
+  const waiting: (Uint8Array | undefined)[] = [];
+  let done = 0;
+  let isWaiting = false;
+  // A compressor hands out what it flushes in several pieces, which a server writes as one chunk.
+  let flushed = 0;
+  const gzip = createGzip((length) => {
+    flushed += length;
+  });
+  const compress = () => {
+    const chunk = waiting[done];
+    waiting[done++] = undefined;
+    gzip.push(chunk ?? NOTHING, chunk === undefined);
+    if (chunk !== undefined) gzip.flush(true);
+    onChunk(chunkOf(flushed) + (chunk === undefined ? LAST_CHUNK : 0));
+    flushed = 0;
+  };
+  const work = (remaining: () => number) => {
+    while (done < waiting.length && remaining() > 0) compress();
+    isWaiting = done < waiting.length;
+    if (isWaiting) whenIdle(work);
+  };
+  return {
+    push(chunk) {
+      waiting.push(chunk);
+      if (!isWaiting) whenIdle(work);
+      isWaiting = true;
+    },
+    async settle() {
+      const turn = createTurn();
+      while (done < waiting.length) {
+        compress();
+        const pause = turn();
+        if (pause !== undefined) await pause;
+      }
+    },
+  };
+}
+
+/** Not every browser says when it is idle. */
+function whenIdle(work: (remaining: () => number) => void): void {
+  if ('requestIdleCallback' in globalThis) requestIdleCallback((deadline) => work(() => deadline.timeRemaining()));
+  else {
+    const until = performance.now() + IDLE_MS;
+    setTimeout(() => work(() => until - performance.now()), IDLE_MS / 2);
+  }
+}
+
+const IDLE_MS = 8;
 
 /** A chunk of this many bytes, with its length in hexadecimal digits and two line ends. */
 function chunkOf(length: number): number {

@@ -44,6 +44,8 @@ export interface TurnMeter {
   received(): void;
   /** Writes the figures so far into the turn. */
   read(): void;
+  /** Completes the sizes over HTTP, which may take a while after a fast answer, and writes them into the turn. */
+  settle(): Promise<void>;
 }
 
 export interface Traffic {
@@ -139,11 +141,21 @@ export function createTraffic(): Traffic {
 
     begin(turn) {
       const base = turn.traffic;
-      const http = { sent: 0, received: 0, gzip: { sent: 0, received: 0 } };
+      const http: PlainHttpSize = { sent: 0, received: 0, gzip: { sent: 0, received: 0 } };
       const begun = performance.now();
       let last = wire();
       const socket = { sent: 0, received: 0 };
       let parts = 0;
+      let ms = 0;
+      const write = () => {
+        const { sent, received, gzip } = http;
+        turn.traffic = {
+          sent: add(base.sent, { socket: socket.sent, http: sent, gzip: gzip.sent }),
+          received: add(base.received, { socket: socket.received, http: received, gzip: gzip.received }),
+          parts: base.parts + parts,
+          ms: base.ms + ms,
+        };
+      };
       return {
         http,
         received() {
@@ -155,16 +167,12 @@ export function createTraffic(): Traffic {
           socket.received += now.received - last.received;
           counted += now.sent - last.sent + now.received - last.received;
           last = now;
-          turn.traffic = {
-            sent: add(base.sent, { socket: socket.sent, http: http.sent, gzip: http.gzip.sent }),
-            received: add(base.received, {
-              socket: socket.received,
-              http: http.received,
-              gzip: http.gzip.received,
-            }),
-            parts: base.parts + parts,
-            ms: base.ms + performance.now() - begun,
-          };
+          ms = performance.now() - begun;
+          write();
+        },
+        async settle() {
+          await http.settle?.();
+          write();
         },
       };
     },

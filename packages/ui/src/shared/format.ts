@@ -7,17 +7,20 @@ const UNITS = [
   [1e3, 'kB'],
 ] as const;
 
+/** Made once: each takes as long to make as a thousand numbers to write. */
+const WHOLE = new Intl.NumberFormat('en');
+const TENTHS = new Intl.NumberFormat('en', { maximumFractionDigits: 1, minimumFractionDigits: 1 });
+
 /** `9,876 B`, then `12.3 kB`, `1.2 MB` and `1.2 GB`; 1 kB is 1000 bytes. */
 export function bytes(count: number): string {
   if (count < 10_000) return `${number(Math.round(count))}${NO_BREAK}B`;
   const [size, unit] = UNITS.find(([least]) => count >= least) ?? UNITS[2];
-  const value = count / size;
-  return `${value.toLocaleString('en', { maximumFractionDigits: 1, minimumFractionDigits: 1 })}${NO_BREAK}${unit}`;
+  return `${TENTHS.format(count / size)}${NO_BREAK}${unit}`;
 }
 
 /** `1,234`. */
 export function number(value: number): string {
-  return value.toLocaleString('en');
+  return WHOLE.format(value);
 }
 
 /** `1 piece`, `1,234 pieces`. */
