@@ -87,8 +87,9 @@ describe.skipIf(chromiumMissing() !== undefined)('the chat page', () => {
     expect(requests.at(-1)?.messages).toHaveLength(303);
   });
 
-  it('says what it had no room to store, and neither shows it nor sends it', async () => {
+  it('that keeps nothing says what its tab had no room for, and neither shows it nor sends it', async () => {
     const { page, requests } = await open('The answer.');
+    await page.getByLabel('Keep chats in this browser').uncheck();
     // Longer texts than that find no room.
     await page.addInitScript((most) => {
       const { setItem } = Storage.prototype;

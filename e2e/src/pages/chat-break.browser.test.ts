@@ -397,7 +397,9 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
       page.on('request', (request) => requested.push(request.url()));
       const answer = page.locator('answer-text');
       expect(
-        await answer.locator('img, script, svg, iframe, style, form, input, math, #notice, #send').count(),
+        await answer
+          .locator('img, script, svg:not(.code-head .icon), iframe, style, form, input, math, #notice, #send')
+          .count(),
       ).toBe(0);
       expect(await answer.locator('.mark').count()).toBe(0);
       expect(await answer.locator('[onerror], [onclick], [onload], [style]').count()).toBe(0);

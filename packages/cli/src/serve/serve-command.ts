@@ -29,6 +29,7 @@ interface ServeFlags {
   readonly adminHost: string;
   readonly adminOperate?: boolean;
   readonly ui: boolean;
+  readonly history: boolean;
   readonly data?: EngineAddress;
   readonly engine?: EngineAddress;
   readonly cluster?: string;
@@ -82,6 +83,7 @@ export function addServe(program: Command, { output, variable }: CommandEnvironm
     .option('--admin-host <address>', 'address of that port', '127.0.0.1')
     .option('--admin-operate', 'let that port close sessions and drain the server, too')
     .option('--no-ui', 'do not show the chat page to browsers on this machine')
+    .option('--no-history', 'have the chat page keep no chats in the browser')
     .option(
       '--drain-timeout <ms>',
       'milliseconds that requests may take to finish after SIGTERM',

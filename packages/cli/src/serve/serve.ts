@@ -47,6 +47,8 @@ export interface ServeOptions {
   readonly metricsPort: number | undefined;
   /** Whether browsers on this machine get the chat page and the inspector. */
   readonly ui: boolean;
+  /** Whether the chat page keeps chats in the browsers of its users. */
+  readonly history: boolean;
   readonly drainTimeoutMs: number;
   /** @default not served */
   readonly admin?: AdminOptions | undefined;
@@ -134,17 +136,22 @@ async function open(server: Server, options: ServeOptions, logger: Logger): Prom
 }
 
 /** `undefined` if it is off, or if the sources run without a build. */
-function userInterface({ ui, hosts, http }: ServeOptions, logger: Logger): UserInterface | undefined {
+function userInterface(options: ServeOptions, logger: Logger): UserInterface | undefined {
+  const { ui, hosts } = options;
   if (!ui) return undefined;
   try {
-    // The chat page then tries it, too.
-    const edit = http === false ? undefined : (html: string) => html.replace('<html ', '<html data-http ');
-    return createUserInterface({ folder: PAGES, hosts, edit });
+    return createUserInterface({ folder: PAGES, hosts, edit: (html) => marked(html, options) });
   } catch (error) {
     if (!isProtocolError(error)) throw error;
     logger.warn({ event: 'ui.missing', err: loggable(error) }, 'the chat page is not served');
     return undefined;
   }
+}
+
+/** Tells the chat page that it may try HTTP as well, and that it may keep nothing in the browser. */
+function marked(html: string, { http, history }: ServeOptions): string {
+  const marks = [...(http === false ? [] : ['data-http']), ...(history ? [] : ['data-history="off"'])];
+  return html.replace('<html ', ['<html', ...marks, ''].join(' '));
 }
 
 /** Asks clients to reconnect elsewhere, waits for requests until the deadline, and closes what is left. */

@@ -28,6 +28,8 @@ interface Shown {
   /** Where its source begins in the answer. */
   readonly start: number;
   source: string;
+  /** Its text could become longer when it was shown. */
+  isGrowing: boolean;
 }
 
 interface Mark {
@@ -124,16 +126,31 @@ export class AnswerText extends HTMLElement {
     for (const [i, block] of blocks.entries()) {
       const shown = this.#blocks[first + i] ?? this.#append(start);
       start += block.source.length;
-      if (shown.source === block.source && !(this.#isComplete && hasLinks)) continue;
+      const isGrowing = !this.#isComplete && i === blocks.length - 1;
+      // Long code gets its colours at its end.
+      const isSettled = shown.isGrowing && !isGrowing && block.tokens?.[0]?.type === 'code';
+      if (shown.source === block.source && !isSettled && !(this.#isComplete && hasLinks)) continue;
       shown.source = block.source;
-      shown.element.replaceChildren(render(block));
-      this.#placeMarks(first + i);
+      shown.isGrowing = isGrowing;
+      const show = () => {
+        shown.element.replaceChildren(render(block, { isGrowing, onLoaded }));
+        this.#placeMarks(first + i);
+      };
+      const onLoaded = () => {
+        if (shown.source === block.source && shown.element.isConnected) show();
+      };
+      show();
     }
     for (const { element } of this.#blocks.splice(first + blocks.length)) element.remove();
   }
 
   #append(start: number): Shown {
-    const shown = { element: create('div', { className: 'block', dir: 'auto' }), start, source: '' };
+    const shown: Shown = {
+      element: create('div', { className: 'block', dir: 'auto' }),
+      start,
+      source: '',
+      isGrowing: false,
+    };
     this.#blocks.push(shown);
     this.append(shown.element);
     return shown;
@@ -196,6 +213,8 @@ function indexAfter({ data }: Text, visible: number): number {
 function textsOf(block: HTMLElement): TreeWalker {
   return document.createTreeWalker(block, NodeFilter.SHOW_TEXT | NodeFilter.SHOW_ELEMENT, (node) => {
     if (node instanceof Text) return NodeFilter.FILTER_ACCEPT;
-    return (node as Element).matches('.code-head, .mark') ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_SKIP;
+    return (node as Element).matches('.code-head, .mark, math, .note-reference')
+      ? NodeFilter.FILTER_REJECT
+      : NodeFilter.FILTER_SKIP;
   });
 }

@@ -1,4 +1,6 @@
 import { byId, create } from '../shared/dom.js';
+import { createAttachments } from './composing/attachments.js';
+import type { Attachment, Turn } from './conversation.js';
 
 /** The form to write and send a message, and to stop an answer. */
 export interface Composer {
@@ -9,7 +11,7 @@ export interface Composer {
   /** No answer is being received. @param end whether the last one is complete, or may still become complete. */
   settle(end: 'complete' | 'open' | 'failed'): void;
   /** Puts an earlier question into the form, which then takes its place. */
-  edit(question: string): void;
+  edit(turn: Turn): void;
   focus(): void;
 }
 
@@ -22,14 +24,16 @@ const SUGGESTIONS = [
 const HAS_POINTER = matchMedia('(pointer: fine)');
 const DRAFT_KEY = 'parlance-draft';
 const QUEUED_KEY = 'parlance-queued';
-const HINT = 'Enter sends · Shift + Enter starts a new line · Esc stops · ↑ edits the last question';
+const HINT = 'Enter sends · Shift + Enter starts a new line';
 const QUEUED = 'It is sent as soon as this answer is complete. Esc keeps it here.';
 const NOT_SENT = 'It was not sent, as the answer before it is not complete. Enter sends it.';
-const EDITING = 'Sending it replaces the question and all that follows. Esc cancels.';
+const EDITING = 'Sending it begins another version from there; the one before stays. Esc cancels.';
 
 export interface ComposerEvents {
   /** @param isEdited whether it replaces the question that is being edited. */
-  onSend(text: string, isEdited: boolean): void;
+  onSend(text: string, files: readonly Attachment[], isEdited: boolean): void;
+  /** How many bytes of files a question may carry. */
+  maxFileBytes(): number;
   onStop(): void;
   /** The user has begun to write. */
   onWrite(): void;
@@ -38,12 +42,19 @@ export interface ComposerEvents {
 }
 
 /** @param isCopy what is written was copied from another tab, which sends it. */
-export function createComposer({ onSend, onStop, onEditLast, onWrite }: ComposerEvents, isCopy: boolean): Composer {
+export function createComposer(
+  { onSend, maxFileBytes, onStop, onEditLast, onWrite }: ComposerEvents,
+  isCopy: boolean,
+): Composer {
   const form = byId<HTMLFormElement>('composer');
   const question = byId<HTMLTextAreaElement>('question');
   const send = byId<HTMLButtonElement>('send');
   const stop = byId<HTMLButtonElement>('stop');
   const hint = byId('keys');
+  const files = createAttachments(maxFileBytes, () => {
+    onWrite();
+    update();
+  });
   let isConnected = false;
   let isAnswering = false;
   /** The last answer may still become complete. */
@@ -56,7 +67,7 @@ export function createComposer({ onSend, onStop, onEditLast, onWrite }: Composer
   let draft: string | undefined;
 
   function update(): void {
-    send.disabled = !isConnected || question.value.trim() === '';
+    send.disabled = !isConnected || isBlank();
     const { activeElement } = document;
     send.hidden = isAnswering;
     stop.hidden = !isAnswering;
@@ -76,16 +87,21 @@ export function createComposer({ onSend, onStop, onEditLast, onWrite }: Composer
     store(QUEUED_KEY, isQueued ? 'yes' : '');
   }
 
+  function isBlank(): boolean {
+    return question.value.trim() === '' && files.isEmpty;
+  }
+
   function submit(): void {
     const text = question.value.trim();
-    isQueued = (isAnswering || isOpen) && text !== '';
+    isQueued = (isAnswering || isOpen) && !isBlank();
     isHeldBack = false;
-    if (text === '' || !isConnected || isAnswering || isOpen) return update();
+    if (isBlank() || !isConnected || isAnswering || isOpen) return update();
     const isEdited = draft !== undefined;
+    const attached = files.take();
     question.value = draft ?? '';
     draft = undefined;
     update();
-    onSend(text, isEdited);
+    onSend(text, attached, isEdited);
   }
 
   /** Unless its time has not come: then it stays queued. */
@@ -99,6 +115,7 @@ export function createComposer({ onSend, onStop, onEditLast, onWrite }: Composer
     else if (draft !== undefined) {
       question.value = draft;
       draft = undefined;
+      files.set([]);
     } else if (isAnswering) onStop();
     update();
   }
@@ -161,11 +178,12 @@ export function createComposer({ onSend, onStop, onEditLast, onWrite }: Composer
       }
       sendQueued();
     },
-    edit(text) {
+    edit({ question: text = '', files: attached }) {
       draft ??= question.value;
       isQueued = false;
       isHeldBack = false;
       question.value = text;
+      files.set(attached);
       update();
       question.focus();
     },

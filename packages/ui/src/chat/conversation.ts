@@ -31,14 +31,33 @@ export interface ToolCall {
   readonly arguments: string;
 }
 
+/** A file that goes with a question. */
+export interface Attachment {
+  readonly name: string;
+  readonly kind: 'picture' | 'text';
+  /** The text, or the picture as a `data:` address. */
+  readonly content: string;
+}
+
 export interface Turn {
+  readonly id: string;
+  /**
+   * The ID of the turn before it; `undefined` if it is the first. Turns with the same one before them are versions of each other: the
+   * user has edited the question, or has asked it again.
+   */
+  readonly parent: string | undefined;
+  /** Unix milliseconds; no two turns of a page have the same. */
+  readonly asked: number;
   /** `undefined` if another tab asked. */
   readonly question: string | undefined;
+  readonly files: readonly Attachment[];
   answer: string;
   /** What the model says in place of an answer. */
   refusal: string;
   /** What it says before its answer, if the API shows that. */
   thinking: string;
+  /** How long this page has received thoughts, in milliseconds. */
+  thoughtMs: number;
   /** The tools that it calls, which this page does not have. */
   calls: readonly ToolCall[];
   /** The reason that the API gives for the end, such as `stop` and `length`; `undefined` until it has given one. */
@@ -52,17 +71,34 @@ export interface Turn {
   reply: TurnReply | undefined;
 }
 
-export interface ChatMessage {
-  readonly role: 'user' | 'assistant';
-  readonly content: string;
+export type ChatMessage =
+  | { readonly role: 'system' | 'assistant'; readonly content: string }
+  | { readonly role: 'user'; readonly content: string | ContentPart[] };
+
+export type ContentPart =
+  | { readonly type: 'text'; readonly text: string }
+  | { readonly type: 'image_url'; readonly image_url: { readonly url: string } };
+
+let lastAsked = 0;
+
+/** The present time, later than any that it has returned before: turns are put in the order of their times. */
+export function askedNow(): number {
+  lastAsked = Math.max(Date.now(), lastAsked + 1);
+  return lastAsked;
 }
 
-export function createTurn(question: string): Turn {
+/** @param parent the ID of the turn before it. */
+export function createTurn(question: string, parent?: string, files: readonly Attachment[] = []): Turn {
   return {
+    id: randomName(),
+    parent,
+    asked: askedNow(),
     question,
+    files,
     answer: '',
     refusal: '',
     thinking: '',
+    thoughtMs: 0,
     calls: [],
     end: undefined,
     state: 'waiting',
@@ -80,18 +116,55 @@ export function createForeignTurn(name: string): Turn {
 /** The conversation so far as the messages of a chat request. Includes unfinished answers. */
 export function messagesOf(turns: readonly Turn[]): ChatMessage[] {
   return turns.flatMap((turn): ChatMessage[] => {
-    const { question } = turn;
     const content = wordsOf(turn);
     return [
-      ...(question === undefined ? [] : [{ role: 'user' as const, content: question }]),
+      ...(turn.question === undefined ? [] : [{ role: 'user' as const, content: contentOf(turn) }]),
       ...(content === '' ? [] : [{ role: 'assistant' as const, content }]),
     ];
   });
 }
 
-/** The words of the model: its answer, or its refusal. */
-export function wordsOf({ answer, refusal }: Turn): string {
-  return answer === '' || refusal === '' ? answer + refusal : `${answer}\n\n${refusal}`;
+/** Texts are part of the question, as every model reads them; a question with pictures has parts. */
+function contentOf({ question = '', files }: Turn): string | ContentPart[] {
+  const of = (wanted: Attachment['kind']) => files.filter(({ kind }) => kind === wanted);
+  const texts = of('text').map(({ name, content }) => `File “${name}”:\n\n${fenced(content)}`);
+  const text = [...texts, question].filter((each) => each !== '').join('\n\n');
+  const pictures = of('picture').map(({ content }) => ({
+    type: 'image_url' as const,
+    image_url: { url: content },
+  }));
+  return pictures.length === 0 ? text : [{ type: 'text', text }, ...pictures];
+}
+
+/** Between fences that are longer than any in the text. */
+function fenced(text: string): string {
+  const longest = Math.max(2, ...[...text.matchAll(/`{3,}/g)].map(([fence]) => fence.length));
+  const fence = '`'.repeat(longest + 1);
+  return `${fence}\n${text}${text.endsWith('\n') ? '' : '\n'}${fence}`;
+}
+
+/** The words of the model: its answer without thoughts, or its refusal. */
+export function wordsOf({ answer, refusal }: Pick<Turn, 'answer' | 'refusal'>): string {
+  const { said } = thoughtsIn(answer);
+  return said === '' || refusal === '' ? said + refusal : `${said}\n\n${refusal}`;
+}
+
+/** The thoughts of the model, whether the API tells them from the answer or not. */
+export function thoughtsOf({ thinking, answer }: Pick<Turn, 'thinking' | 'answer'>): string {
+  return thinking + thoughtsIn(answer).thought;
+}
+
+const [OPEN, CLOSE] = ['<think>', '</think>'];
+
+/** Some APIs send thoughts as the beginning of the answer. */
+function thoughtsIn(answer: string): { readonly thought: string; readonly said: string } {
+  if (!answer.startsWith(OPEN)) return { thought: '', said: answer };
+  const end = answer.indexOf(CLOSE);
+  if (end < 0) return { thought: answer.slice(OPEN.length), said: '' };
+  return {
+    thought: answer.slice(OPEN.length, end).trim(),
+    said: answer.slice(end + CLOSE.length).trimStart(),
+  };
 }
 
 /** What a chunk of an answer brings. */

@@ -30,7 +30,7 @@ export function noteOf(turn: Turn): string {
         ? 'The session was lost before the answer was complete. The server has not kept the rest.'
         : 'The session was lost before the answer was complete. If the server has kept the rest, it follows when the connection is back.';
     case 'elsewhere':
-      return 'This tab is a copy. The rest of this answer arrives in the tab that has asked.';
+      return 'The rest of this answer arrives in the tab that has asked.';
     case 'done':
       return noteOfEnd(turn);
   }

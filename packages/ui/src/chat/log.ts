@@ -1,8 +1,10 @@
 import { copy } from '../shared/clipboard.js';
 import { byId, create } from '../shared/dom.js';
 import { bytes, count, duration } from '../shared/format.js';
+import { icon } from '../shared/icons.js';
 import { AnswerText } from './answer-text.js';
-import { type Turn, wordsOf } from './conversation.js';
+import { describeFile } from './composing/attachments.js';
+import { type Turn, thoughtsOf, wordsOf } from './conversation.js';
 import { noteOf } from './endings.js';
 import { bothWays } from './traffic.js';
 
@@ -16,11 +18,17 @@ export interface Log {
   /** Adds a line between turns that is not part of the conversation. */
   remark(text: string): void;
   remove(turn: Turn): void;
+  /** Shows these turns in place of those that are shown. */
+  show(turns: readonly Turn[]): void;
   /** Shows the introduction in place of the conversation. */
   clear(): void;
 }
 
 export interface LogEvents {
+  /** All versions of the question of this turn. */
+  versionsOf(turn: Turn): readonly Turn[];
+  /** The user wants to see this version. */
+  onVersion(version: Turn): void;
   onAskAgain(turn: Turn): void;
   onEdit(turn: Turn): void;
   onShowWire(turn: Turn): void;
@@ -37,6 +45,7 @@ interface TurnView {
   readonly cost: HTMLElement;
   readonly again: HTMLButtonElement;
   readonly copy: HTMLButtonElement;
+  readonly versions: HTMLElement;
   /** State and problem of the note that is shown. */
   noted: string;
   ticking: ReturnType<typeof setInterval> | undefined;
@@ -47,11 +56,15 @@ const AT_END = 8;
 /** How long a key or a wheel moves the log, in milliseconds. */
 const MOVING_MS = 400;
 
-export function createLog({ onAskAgain, onEdit, onShowWire }: LogEvents): Log {
+export function createLog({ versionsOf, onAskAgain, onEdit, onShowWire, onVersion }: LogEvents): Log {
   const log = byId('log');
   const intro = byId('intro');
   const views = new Map<Turn, TurnView>();
-  const toEnd = followEnd(log, () => views.size > 0);
+  const toEnd = followEnd(
+    log,
+    () => views.size > 0,
+    () => [...views.keys()].some(isRunning),
+  );
 
   function viewOf(turn: Turn): TurnView {
     const text = new AnswerText();
@@ -71,10 +84,13 @@ export function createLog({ onAskAgain, onEdit, onShowWire }: LogEvents): Log {
       note: create('div', { className: 'note', hidden: true }),
       cost: create('p', { className: 'cost' }),
       again: button('again', 'Ask again', () => onAskAgain(turn)),
-      copy: button('copy', 'Copy', () => void copy(text.source, view.copy)),
+      copy: button('copy', '', () => void copy(text.source, view.copy)),
+      versions: create('span', { className: 'versions', role: 'group', ariaLabel: 'Versions', hidden: true }),
       noted: '',
       ticking: undefined,
     };
+    view.copy.append(icon('copy'));
+    Object.assign(view.copy, { ariaLabel: 'Copy answer', title: 'Copy answer' });
     const isOwn = turn.question !== undefined;
     const foot = create(
       'div',
@@ -85,9 +101,11 @@ export function createLog({ onAskAgain, onEdit, onShowWire }: LogEvents): Log {
         view.copy,
         ...(isOwn ? [view.again] : []),
         button('wire', 'Show on the wire', () => onShowWire(turn)),
+        view.versions,
       ),
       view.cost,
     );
+    view.thinking.addEventListener('toggle', () => showThinking(turn, view));
     view.thinking.append(view.summary, view.thought);
     view.answer.append(create('h3', { className: 'unseen' }, 'Answer'), view.thinking, text, view.note, foot);
     const question = create('div', { className: 'question' });
@@ -99,6 +117,8 @@ export function createLog({ onAskAgain, onEdit, onShowWire }: LogEvents): Log {
         turn.question ?? 'Asked in another tab',
       ),
     );
+    const files = turn.files.map((file) => create('li', {}, ...describeFile(file)));
+    if (files.length > 0) question.append(create('ul', { className: 'files' }, ...files));
     const edit = button('edit', 'Edit', () => onEdit(turn));
     view.article.append(
       create('div', { className: 'asked' }, ...(isOwn ? [edit] : []), question),
@@ -139,46 +159,80 @@ export function createLog({ onAskAgain, onEdit, onShowWire }: LogEvents): Log {
     note.append(create('p', { className: 'retry' }, countdown, now));
   }
 
-  function showThinking(turn: Turn, { thinking, summary, thought }: TurnView, isRunning: boolean): void {
-    thinking.hidden = turn.thinking === '';
-    const isFirst = isRunning && wordsOf(turn) === '';
-    const title = isFirst ? 'The model is thinking …' : 'What the model thought';
+  /** `‹ 2 / 3 ›`, if there is more than one. */
+  function showVersions(turn: Turn, { versions }: TurnView): void {
+    const all = versionsOf(turn);
+    const at = all.indexOf(turn);
+    const text = `${at + 1} / ${all.length}`;
+    versions.hidden = all.length < 2;
+    if (versions.hidden || versions.dataset['shown'] === text) return;
+    versions.dataset['shown'] = text;
+    const go = (label: string, sign: string, step: number) => {
+      const disabled = all[at + step] === undefined;
+      const made = create('button', { type: 'button', ariaLabel: label, disabled }, sign);
+      made.addEventListener('click', () => {
+        const present = versionsOf(turn);
+        const version = present[present.indexOf(turn) + step];
+        if (version !== undefined) onVersion(version);
+      });
+      return made;
+    };
+    versions.replaceChildren(
+      go('The version before', '‹', -1),
+      create('span', {}, text),
+      go('The next version', '›', 1),
+    );
+  }
+
+  function showThinking(turn: Turn, { thinking, summary, thought }: TurnView): void {
+    const thoughts = thoughtsOf(turn);
+    thinking.hidden = thoughts === '';
+    const isFirst = isRunning(turn) && wordsOf(turn) === '';
+    const title = isFirst ? 'The model is thinking …' : titleOfThoughts(turn);
     if (summary.textContent !== title) summary.textContent = title;
-    if (thought.textContent !== turn.thinking) thought.textContent = turn.thinking;
+    // Nobody sees them while they are folded.
+    if (thinking.open && thought.textContent !== thoughts) thought.textContent = thoughts;
+  }
+
+  function update(turn: Turn): void {
+    const view = views.get(turn);
+    if (view === undefined) return;
+    const { answer, text, cost, again } = view;
+    answer.dataset['state'] = turn.state;
+    // Screen readers read the answer once it is complete, not word by word.
+    answer.ariaBusy = String(isRunning(turn));
+    text.source = wordsOf(turn);
+    showThinking(turn, view);
+    // It would be paid twice.
+    again.hidden = turn.state === 'elsewhere';
+    if (!isRunning(turn)) text.complete();
+    cost.textContent = isRunning(turn) ? '' : describeCost(turn);
+    cost.title = TITLE;
+    showNote(turn, view);
+    if (!isRunning(turn)) toEnd.showButton();
+    showVersions(turn, view);
+  }
+
+  function add(turn: Turn): void {
+    intro.hidden = true;
+    const view = viewOf(turn);
+    views.set(turn, view);
+    log.append(view.article);
+    toEnd.watch(view.article);
+    update(turn);
   }
 
   return {
     add(turn) {
-      intro.hidden = true;
-      const view = viewOf(turn);
-      views.set(turn, view);
-      log.append(view.article);
-      toEnd.watch(view.article);
-      this.update(turn);
+      add(turn);
       toEnd.follow();
     },
 
-    update(turn) {
-      const view = views.get(turn);
-      if (view === undefined) return;
-      const { answer, text, cost, again } = view;
-      const isRunning = turn.state === 'waiting' || turn.state === 'streaming';
-      answer.dataset['state'] = turn.state;
-      // Screen readers read the answer once it is complete, not word by word.
-      answer.ariaBusy = String(isRunning);
-      text.source = wordsOf(turn);
-      showThinking(turn, view, isRunning);
-      // It would be paid twice.
-      again.hidden = turn.state === 'elsewhere';
-      if (!isRunning) text.complete();
-      cost.textContent = isRunning ? '' : describeCost(turn);
-      cost.title = TITLE;
-      showNote(turn, view);
-    },
+    update,
 
     mark(turn) {
       // What has arrived may not be painted yet.
-      this.update(turn);
+      update(turn);
       const element = create('span', { className: 'mark', role: 'note' });
       views.get(turn)?.text.mark(element);
       return element;
@@ -200,6 +254,16 @@ export function createLog({ onAskAgain, onEdit, onShowWire }: LogEvents): Log {
       views.delete(turn);
     },
 
+    show(turns) {
+      const isAnyKept = turns.some((turn) => views.has(turn));
+      if (views.size > 0 && !isAnyKept) this.clear();
+      // Those that stay come first: no turn stays without the one before it.
+      for (const turn of views.keys()) if (!turns.includes(turn)) this.remove(turn);
+      const isLonger = turns.length > views.size;
+      for (const turn of turns) views.has(turn) ? update(turn) : add(turn);
+      if (isLonger) toEnd.follow();
+    },
+
     clear() {
       for (const { ticking } of views.values()) clearInterval(ticking);
       views.clear();
@@ -211,14 +275,14 @@ export function createLog({ onAskAgain, onEdit, onShowWire }: LogEvents): Log {
 }
 
 /** Keeps the end in view, also if a notice makes the log smaller or a line wraps, until the user moves away from it. */
-function followEnd(log: HTMLElement, hasContent: () => boolean) {
+function followEnd(log: HTMLElement, hasContent: () => boolean, isGrowing: () => boolean) {
   const latest = byId<HTMLButtonElement>('latest');
   let follows = true;
   let lastTop = 0;
   let leavingUntil = 0;
   const distance = () => log.scrollHeight - log.scrollTop - log.clientHeight;
   const show = () => {
-    latest.hidden = follows || distance() <= AT_END;
+    latest.hidden = follows || !isGrowing() || distance() <= AT_END;
   };
   const ifFollowing = () => {
     if (follows && hasContent()) log.scrollTop = log.scrollHeight;
@@ -257,7 +321,18 @@ function followEnd(log: HTMLElement, hasContent: () => boolean) {
   });
   const observer = new ResizeObserver(ifFollowing);
   observer.observe(log);
-  return { follow, ifFollowing, watch: (content: Element) => observer.observe(content) };
+  return { follow, showButton: show, watch: (content: Element) => observer.observe(content) };
+}
+
+function isRunning({ state }: Turn): boolean {
+  return state === 'waiting' || state === 'streaming';
+}
+
+/** A moment is not worth a figure. */
+const LEAST_THOUGHT_MS = 100;
+
+function titleOfThoughts({ thoughtMs }: Turn): string {
+  return thoughtMs < LEAST_THOUGHT_MS ? 'Thoughts of the model' : `Thought for ${duration(thoughtMs)}`;
 }
 
 const TITLE = 'Time, pieces of the answer, bytes on the socket, and bytes over HTTP with the answer in gzip';

@@ -1,20 +1,24 @@
 import type { ClientSession } from '@parlance/client';
 import { byId } from '../shared/dom.js';
 import { count, duration } from '../shared/format.js';
-import { createPainter } from '../shared/paint.js';
-import { loadMarkdown } from './answer-text.js';
+import { createAnswering, loadModel } from './answering.js';
 import { createBreakCard } from './break.js';
 import { createComposer } from './composer.js';
-import { createForeignTurn, createTurn, isNews, type Turn, type TurnReply, take } from './conversation.js';
-import { isWhole, stageOf } from './endings.js';
+import { createSetup } from './composing/setup.js';
+import { createShortcuts } from './composing/shortcuts.js';
+import { createThemeSwitch } from './composing/theme.js';
+import { type Attachment, createForeignTurn, createTurn, type Turn, wordsOf } from './conversation.js';
+import { stageOf } from './endings.js';
+import { createChatList } from './history/chat-list.js';
+import { Chats } from './history/chats.js';
 import { createInterruptions } from './interruptions.js';
 import { createLog } from './log.js';
-import { createMemory } from './memory.js';
 import { createModelChoice } from './model-choice.js';
 import { createNotice } from './notice.js';
 import { createPanel } from './panel.js';
 import { createSessionLink, type LinkState, PING_MS } from './session-link.js';
 import { createSilence, type Hearing } from './silence.js';
+import { showStatus } from './status.js';
 import { arrive } from './tab.js';
 import { createTraffic } from './traffic.js';
 import { createRecording } from './wire/recording.js';
@@ -22,75 +26,120 @@ import { createRecording } from './wire/recording.js';
 /** A chat over one session, with this page's own server or the one in `?server=ws://…`. */
 
 const server = new URLSearchParams(location.search).get('server') ?? ownServer();
-const turns: Turn[] = [];
 /** The names that requests of this page have on the wire. */
 const replyNames = new WeakMap<Turn, string>();
 const { isCopy, awayMs } = await arrive();
-const memory = createMemory(() => turns);
+const chats = await Chats.load(server);
+const { shown, memory } = chats;
+/** The tab had a conversation when this page was loaded. */
+const hadTurns = memory.turns !== undefined;
 const traffic = createTraffic();
 let session: ClientSession | undefined;
-let running:
-  | { readonly turn: Turn; readonly controller: AbortController; readonly isFollowed: boolean }
-  | undefined;
+/** Of the files of one question: browsers and APIs take not much more. */
+const MAX_FILE_BYTES = 8_000_000;
 /** How often the present session was resumed. */
 let resumed = 0;
 /** The question that is being edited. */
 let edited: Turn | undefined;
 
 const panel = createPanel();
-const log = createLog({ onAskAgain: askAgain, onEdit: edit, onShowWire: showWire });
+const log = createLog({
+  versionsOf: (turn) => shown.versions(turn),
+  onAskAgain: askAgain,
+  onEdit: edit,
+  onShowWire: showWire,
+  onVersion: showVersion,
+});
 const recording = createRecording(
-  () => turns.at(-1)?.question ?? 'a new chat',
+  () => shown.last?.question ?? 'a new chat',
   (direction, length) => {
     traffic.frame(direction, length);
     if (direction === 'received') silence.hear();
   },
 );
-const onEditLast = () => {
-  const last = turns.at(-1);
-  if (last !== undefined) edit(last);
-};
-const onWrite = () => void loadModel().catch(() => {});
-const composer = createComposer({ onSend: send, onStop: stop, onEditLast, onWrite }, isCopy);
+const composer = createComposer(
+  {
+    onSend: send,
+    maxFileBytes,
+    onStop: () => answering.stop(),
+    onEditLast: () => shown.last && edit(shown.last),
+    onWrite: () => void loadModel().catch(() => {}),
+  },
+  isCopy,
+);
 const interruptions = createInterruptions((turn) => log.mark(turn));
 const bytesReceived = () => session?.stats().received.wireBytes ?? 0;
 const silence = createSilence(PING_MS, bytesReceived, handleHearing);
+/** The answer that is read in the tab of which this one is a copy. */
+const copied = isCopy ? shown.last : undefined;
+const answering = createAnswering({
+  traffic,
+  silence,
+  interruptions,
+  isCopied: (turn) => turn === copied,
+  onBegin(turn) {
+    composer.setAnswering(true);
+    void chats.save(turn);
+    if (turn.reply !== undefined) replyNames.set(turn, turn.reply.name);
+  },
+  onPiece: (turn) => chats.saveSoon(turn),
+  onPaint: showAnswer,
+  onEnd: handleEnd,
+  takeEnd: (turn) => chats.takeEnd(turn),
+  onFigures(turn) {
+    showAnswer(turn);
+    chats.saveSoon(turn);
+  },
+  onNotStopped: (why) => log.remark(`The server did not stop the answer: ${why}`),
+});
 const breakCard = createBreakCard({ onFreeze: () => interruptions.freeze() });
+const setup = createSetup();
 const choice = createModelChoice(async () =>
   session === undefined ? [] : (await loadModel()).listModels(session.fetch),
 );
 const notice = createNotice(server, {
   onRetry: () => link.tryNow(true),
-  isAnswering: () => running !== undefined,
+  onToken: () => void chats.changeUser(),
+  isAnswering: () => answering.turn !== undefined,
 });
+const list = createChatList(chats, {
+  onOpen: (id) => void open(id),
+  onShown: showChat,
+});
+chats.events = {
+  running: () => answering.turn,
+  onList: () => list.update(),
+  onMerged: showMerged,
+  onGone: startAgain,
+  onStop: () => answering.stop(),
+  onFull: () =>
+    log.remark('This browser has no room for more · this chat is kept only as long as this tab is open'),
+};
 const link = createSessionLink(breakCard.address(server), recording.WebSocket, handleLinkState);
 // The network is back, so there is no need to wait for the countdown.
 window.addEventListener('online', () => link.tryNow());
-byId('new').addEventListener('click', startAgain);
+const startNew = () => {
+  answering.stop();
+  startAgain();
+  composer.focus();
+};
+byId('new').addEventListener('click', startNew);
+createShortcuts(startNew, () => list.search());
+createThemeSwitch();
 if (memory.omitted.turns > 0)
   log.remark(
     `${count(memory.omitted.turns, 'earlier turn')} did not fit into the store of this tab · the model is not given ${memory.omitted.turns === 1 ? 'it' : 'them'} either`,
   );
-for (const turn of memory.turns ?? []) {
-  turns.push(turn);
-  log.add(turn);
-}
-/** The answer that is read in the tab of which this one is a copy. */
-const copied = isCopy ? turns.at(-1) : undefined;
+showChat();
 if (copied !== undefined)
-  log.remark('This tab is a copy of another one · each of them continues the conversation by itself');
-composer.settle(stageOf(turns.at(-1)));
-showTraffic();
-showNew();
+  log.remark(
+    chats.isKept
+      ? 'This tab is a copy of another one · both show the same chat'
+      : 'This tab is a copy of another one · each of them continues the conversation by itself',
+  );
 
 function ownServer(): string {
   return new URL('/session', location.href.replace(/^http/, 'ws')).href;
-}
-
-/** Loads what asks a model. The page shows itself and connects before that. */
-function loadModel() {
-  void loadMarkdown();
-  return import('./model.js');
 }
 
 function handleLinkState(state: LinkState): void {
@@ -98,12 +147,12 @@ function handleLinkState(state: LinkState): void {
   document.body.dataset['state'] = state.name;
   const { hearing } = silence;
   silence.setConnected(state.name === 'connected');
-  showStatus(state);
+  showStatus(state, silence.hearing);
   notice.show(state);
   // Messages sent while the session is suspended go out when it resumes.
   composer.setConnected(state.name === 'connected' || state.name === 'suspended');
   if (state.name === 'suspended')
-    interruptions.lose(running?.turn, hearing.name === 'unknown' ? hearing.ms : 0);
+    interruptions.lose(answering.turn, hearing.name === 'unknown' ? hearing.ms : 0);
   if (state.name !== 'connected' || session === undefined) return;
   resumed = state.since === 'resumed' ? resumed + 1 : 0;
   traffic.follow(session);
@@ -117,7 +166,7 @@ function handleLinkState(state: LinkState): void {
   void goOn(session, state.since === 'first');
   if (state.since === 'new') {
     log.remark(
-      turns.length === 0
+      shown.last === undefined
         ? 'Connected again, in a new session'
         : 'Connected again, in a new session · the next question sends the conversation once more',
     );
@@ -129,68 +178,59 @@ function handleHearing(before: Hearing): void {
   document.body.classList.toggle('silent', hearing.name !== 'live');
   const isBack = before.name === 'unknown' && hearing.name !== 'unknown';
   // After a loss, its own mark says how long that took.
-  if (isBack && running !== undefined && link.state.name === 'connected')
-    interruptions.hear(running.turn, before.ms);
-  showStatus(link.state);
+  if (isBack && answering.turn !== undefined && link.state.name === 'connected')
+    interruptions.hear(answering.turn, before.ms);
+  showStatus(link.state, hearing);
 }
 
-function showStatus(state: LinkState): void {
-  const { hearing } = silence;
-  const isUnknown = state.name === 'connected' && hearing.name === 'unknown';
-  byId('status').textContent = statusOf(state, hearing);
-  byId('silent-for').textContent = isUnknown ? `for ${duration(hearing.ms)}` : '';
-}
-
-function statusOf(state: LinkState, { name }: Hearing): string {
-  switch (state.name) {
-    case 'connecting':
-      return 'Connecting…';
-    case 'connected':
-      if (name === 'unknown') return 'Silent';
-      if (name === 'waiting') return 'Waiting for an answer';
-      return `${state.since === 'first' ? 'Connected' : 'Reconnected'}${state.session.transport === 'http' ? ' over HTTP' : ''}`;
-    case 'suspended':
-      return 'Reconnecting…';
-    case 'moving':
-      return state.isTold ? 'Server shuts down…' : 'Reconnecting…';
-    case 'refused':
-      return 'Refused';
-    case 'ended':
-      return 'Closed';
-    case 'lost':
-      return state.hadSession ? 'Connection lost' : 'No server';
-  }
-}
-
-function send(question: string, isEdited: boolean): void {
-  if (isEdited && edited !== undefined) {
-    for (const turn of turns.splice(Math.max(0, turns.indexOf(edited)))) log.remove(turn);
-  }
+function send(question: string, files: readonly Attachment[], isEdited: boolean): void {
+  if (isEdited && edited !== undefined) for (const turn of shown.cut(edited)) log.remove(turn);
   edited = undefined;
-  const turn = createTurn(question);
-  turns.push(turn);
+  ask(createTurn(question, shown.last?.id, files));
+}
+
+function ask(turn: Turn): void {
+  chats.add(turn);
   log.add(turn);
   showNew();
-  void answer(turn, false);
+  if (session === undefined) return;
+  void answering.answer(turn, session, async (signal, { fetch }, size) =>
+    (await loadModel()).askModel(choice.model, setup(), shown.path, signal, fetch, size),
+  );
+}
+
+/** Of what the server takes in one message, without the room for the conversation. */
+function maxFileBytes(): number {
+  const most = session?.negotiated.maxPayloadSize ?? 0;
+  return most === 0 ? MAX_FILE_BYTES : Math.min(MAX_FILE_BYTES, most / 2);
 }
 
 function edit(turn: Turn): void {
-  const isBusy = running !== undefined && !isStopped(running.turn);
-  if (isBusy || turn.question === undefined) return;
+  if (!answering.isFree || turn.question === undefined) return;
   edited = turn;
-  composer.edit(turn.question);
+  composer.edit(turn);
 }
 
-/** Only the last turn can be repeated, as later turns depend on earlier ones. */
+/** Asks once more, in another version of the turn. */
 function askAgain(turn: Turn): void {
-  if (session === undefined || running !== undefined || turn !== turns.at(-1)) return;
-  if (turn.question === undefined) return;
-  const { traffic: before } = turn;
-  Object.assign(turn, createTurn(turn.question), { traffic: before });
-  log.update(turn);
+  if (session === undefined || answering.turn !== undefined || turn.question === undefined) return;
+  const again = createTurn(turn.question, turn.parent, turn.files);
+  for (const each of shown.cut(turn)) log.remove(each);
+  if (wordsOf(turn) === '') {
+    // There is nothing to go back to.
+    again.traffic = turn.traffic;
+    void chats.drop(turn);
+  }
+  ask(again);
   // The button has gone.
   composer.focus();
-  void answer(turn, false);
+}
+
+function showVersion(version: Turn): void {
+  shown.choose(version);
+  log.show(shown.path);
+  chats.saveHead();
+  settle();
 }
 
 /** Shows the frames of an answer that this page has asked for since it was loaded. */
@@ -205,11 +245,11 @@ function showWire(turn: Turn): void {
 
 /** Goes on with an answer that was not complete when the page was loaded, or when the last session ended. */
 async function goOn(usedSession: ClientSession, isFirst: boolean): Promise<void> {
-  if (isFirst && memory.turns === undefined) await joinOtherTab(usedSession);
-  const turn = turns.at(-1);
-  if (turn?.reply === undefined || running !== undefined || session !== usedSession) return;
-  if (isFirst && memory.turns !== undefined && awayMs > 0) interruptions.reload(turn, awayMs);
-  void answer(turn, true);
+  if (isFirst && !hadTurns) await joinOtherTab(usedSession);
+  const turn = shown.last;
+  if (turn?.reply === undefined || answering.turn !== undefined || session !== usedSession) return;
+  if (isFirst && hadTurns && awayMs > 0) interruptions.reload(turn, awayMs);
+  void answering.answer(turn, usedSession);
 }
 
 /** In a tab without a conversation, shows an answer that another tab of this profile waits for. */
@@ -217,159 +257,73 @@ async function joinOtherTab(usedSession: ClientSession): Promise<void> {
   // A server that keeps no replies refuses the question.
   const replies = await usedSession.replies().catch(() => []);
   const found = replies.find(({ isOwn, state }) => isOwn && state === 'running');
-  if (found === undefined || turns.length > 0) return;
+  if (found === undefined || shown.last !== undefined) return;
   const turn = createForeignTurn(found.id);
-  turns.push(turn);
+  chats.add(turn);
   log.add(turn);
   showNew();
 }
 
-function stop(): void {
-  if (running === undefined) return;
-  const { turn, controller, isFollowed } = running;
-  turn.state = 'stopped';
-  controller.abort();
-  // The abort of a request stops the model, the abort of following does not.
-  if (isFollowed && turn.reply !== undefined) void stopAtServer(turn.reply);
+async function handleEnd(turn: Turn, sessionId: string): Promise<void> {
+  const saved = chats.save(turn);
+  composer.setAnswering(false);
+  // Another tab may have received what this one could not.
+  if (turn.state === 'interrupted' || turn.state === 'elsewhere') void chats.refresh();
+  const isOther = shown.last !== undefined && shown.last !== turn;
+  settle();
+  // The next session may be there before the loss of the last one is known here.
+  const isNext = session?.id !== sessionId;
+  if (session?.state === 'established' && (isOther || isNext)) void goOn(session, false);
+  await saved;
 }
 
-async function stopAtServer({ name, position }: TurnReply): Promise<void> {
-  try {
-    await session?.follow(name, { after: position }).stop();
-  } catch (error) {
-    const problem = (await loadModel()).problemOf(error);
-    if (problem === undefined) throw error;
-    // It may have ended in the meantime.
-    if (problem.code !== 'unknown_reply') log.remark(`The server did not stop the answer: ${problem.title}`);
-  }
+/** Shows another chat; an answer that is being received arrives in its own. */
+async function open(id: string): Promise<void> {
+  if (id === chats.openId || !(await chats.show(id))) return;
+  showChat();
+  if (session !== undefined) void goOn(session, false);
 }
 
-/** Begins a new chat. */
+/** Shows no chat: the next question begins one. */
 function startAgain(): void {
-  stop();
-  turns.length = 0;
-  log.clear();
-  memory.forget();
-  composer.settle('complete');
+  edited = undefined;
+  chats.begin();
+  showChat();
+}
+
+function showChat(): void {
+  log.show(shown.path);
   showTraffic();
   showNew();
-  composer.focus();
+  settle();
+}
+
+function showMerged(changed: readonly Turn[]): void {
+  log.show(shown.path);
+  for (const turn of changed) log.update(turn);
+  showTraffic();
+  showNew();
+  if (answering.turn !== undefined) return;
+  settle();
+  if (session !== undefined) void goOn(session, false);
+}
+
+/** Tells the composer how the last answer has ended. */
+function settle(): void {
+  composer.settle(stageOf(shown.last));
 }
 
 function showNew(): void {
-  byId('new').hidden = turns.length === 0;
+  byId('new').hidden = shown.last === undefined;
+}
+
+function showAnswer(turn: Turn): void {
+  log.update(turn);
+  showTraffic();
 }
 
 function showTraffic(): void {
   const { omitted } = memory;
-  const shown = omitted.turns > 0 ? [omitted, ...turns] : turns;
-  panel.showTraffic(shown, traffic.overhead(), omitted.turns);
-}
-
-/**
- * Shows the answer to `turn`, the last one, as it arrives.
- *
- * @param isFollowed whether it is asked for already; if not, the whole conversation is sent.
- */
-async function answer(turn: Turn, isFollowed: boolean): Promise<void> {
-  if (session === undefined) return;
-  const usedSession = session;
-  const { id } = usedSession;
-  const controller = new AbortController();
-  running = { turn, controller, isFollowed };
-  silence.begin();
-  composer.setAnswering(true);
-  memory.save();
-  if (turn.reply !== undefined) replyNames.set(turn, turn.reply.name);
-  const meter = traffic.begin(turn);
-  const show = () => {
-    meter.read();
-    log.update(turn);
-    showTraffic();
-  };
-  const painter = createPainter(show);
-  try {
-    const { askModel, followModel } = await loadModel();
-    const { signal } = controller;
-    const pieces =
-      isFollowed && turn.reply !== undefined
-        ? followModel(turn.reply, signal, usedSession.fetch, meter.http)
-        : askModel(choice.model, turns, signal, usedSession.fetch, meter.http);
-    for await (const piece of pieces) {
-      meter.received();
-      silence.receive();
-      const isNew = isNews(piece);
-      // A mark comes before the words that it announces.
-      if (isNew) interruptions.receive(turn);
-      take(turn, piece);
-      if (!isNew) continue;
-      if (!isStopped(turn)) turn.state = 'streaming';
-      memory.saveSoon();
-      painter.soon();
-    }
-    // Only `stop` ends the loop early without an error.
-    if (!isStopped(turn)) turn.state = 'done';
-    turn.reply = undefined;
-  } catch (error) {
-    await handleFailure(error, turn, isFollowed, usedSession);
-  } finally {
-    running = undefined;
-    silence.end();
-    interruptions.end(turn, isWhole(turn));
-    const settled = meter.settle();
-    painter.now();
-    memory.save();
-    void settled.then(() => {
-      log.update(turn);
-      showTraffic();
-      memory.saveSoon();
-    });
-    composer.setAnswering(false);
-    composer.settle(stageOf(turn));
-    // The next session may be there before the loss of the last one is known here.
-    if (session?.state === 'established' && session.id !== id) void goOn(session, false);
-  }
-}
-
-async function handleFailure(
-  error: unknown,
-  turn: Turn,
-  isFollowed: boolean,
-  usedSession: ClientSession,
-): Promise<void> {
-  const model = await loadModel().catch(() => undefined);
-  if (model === undefined) {
-    const title = 'A part of this page could not be loaded. Check your connection, then ask again.';
-    Object.assign(turn, {
-      state: 'failed',
-      problem: { title, detail: '', code: undefined, retryAt: undefined },
-    });
-    return;
-  }
-  const problem = model.problemOf(error);
-  if (problem === undefined) throw error;
-  const isLost = LOSSES.includes(problem.code) || isOver(usedSession);
-  // The next session goes on with it.
-  if (!isLost || isStopped(turn)) turn.reply = undefined;
-  if (isStopped(turn)) return;
-  if (problem.code === 'cancelled') {
-    turn.state = 'stopped';
-    turn.problem = { ...problem, title: 'This answer was stopped, in another tab or by the server.' };
-    return;
-  }
-  const isGone = isFollowed && (problem.code === 'unknown_reply' || problem.code === 'unsupported');
-  if (isGone && turn === copied) turn.state = 'elsewhere';
-  else turn.state = isLost || isGone ? 'interrupted' : 'failed';
-  if (turn.state === 'failed') turn.problem = problem;
-}
-
-/** Codes of a session that has ended. */
-const LOSSES: readonly (string | undefined)[] = ['session_lost', 'session_closed', 'draining'];
-
-function isStopped(turn: Turn): boolean {
-  return turn.state === 'stopped';
-}
-
-function isOver({ state }: ClientSession): boolean {
-  return state === 'closing' || state === 'closed';
+  const turns = omitted.turns > 0 ? [omitted, ...shown.all] : shown.all;
+  panel.showTraffic(turns, traffic.overhead(), omitted.turns);
 }

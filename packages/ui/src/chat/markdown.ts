@@ -2,7 +2,9 @@ import createDOMPurify, { type Config } from 'dompurify';
 import { Marked, type Token, type TokensList } from 'marked';
 import { copy as copyText } from '../shared/clipboard.js';
 import { create } from '../shared/dom.js';
+import { icon } from '../shared/icons.js';
 import { segmentsOf } from './markdown-bounds.js';
+import { EXTRAS, escapeHtml } from './markdown-extras.js';
 
 /** Markdown of a model as elements. Loaded when the first answer arrives. */
 
@@ -19,7 +21,16 @@ export interface Blocks {
   readonly hasLinks: boolean;
 }
 
+/** How a block is shown. */
+export interface Showing {
+  /** Its text may become longer. */
+  readonly isGrowing: boolean;
+  /** Something that it needs has been loaded: it can be shown better now. */
+  onLoaded(): void;
+}
+
 const marked = new Marked({
+  extensions: EXTRAS,
   gfm: true,
   breaks: true,
   renderer: {
@@ -34,7 +45,7 @@ const purify = createDOMPurify(window);
 const ALLOWED = {
   ALLOWED_TAGS: [
     ...['p', 'br', 'hr', 'strong', 'em', 'del', 'code', 'pre', 'a', 'blockquote', 'ul', 'ol', 'li', 'input'],
-    ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'table', 'thead', 'tbody', 'tr', 'th', 'td'],
+    ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'table', 'thead', 'tbody', 'tr', 'th', 'td', 'span', 'sup'],
   ],
   ALLOWED_ATTR: ['href', 'title', 'align', 'start', 'class', 'type', 'checked', 'disabled'],
   ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
@@ -42,6 +53,12 @@ const ALLOWED = {
   ADD_URI_SAFE_ATTR: ['align', 'start', 'type'],
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,
+  RETURN_DOM_FRAGMENT: true as const,
+} satisfies Config;
+
+const FORMULA = {
+  USE_PROFILES: { mathMl: true },
+  FORBID_ATTR: ['style', 'href'],
   RETURN_DOM_FRAGMENT: true as const,
 } satisfies Config;
 
@@ -65,7 +82,7 @@ export function blocksOf(text: string): Blocks {
   return { blocks, hasLinks };
 }
 
-export function render({ source, tokens }: Block): DocumentFragment {
+export function render({ source, tokens }: Block, showing: Showing): DocumentFragment {
   if (tokens === undefined) {
     const plain = document.createDocumentFragment();
     plain.append(create('p', { className: 'plain', dir: 'auto' }, source.trimEnd()));
@@ -87,9 +104,9 @@ export function render({ source, tokens }: Block): DocumentFragment {
     else heading.replaceWith(levelled(heading));
   }
   for (const table of fragment.querySelectorAll('table')) scrollable(table);
-  for (const pre of fragment.querySelectorAll('pre')) pre.replaceWith(codeBlock(pre));
-  for (const element of fragment.querySelectorAll<HTMLElement>('p, li, h4, th, td, blockquote'))
-    element.dir = 'auto';
+  for (const pre of fragment.querySelectorAll('pre')) pre.replaceWith(codeBlock(pre, showing));
+  for (const formula of fragment.querySelectorAll<HTMLElement>('span.maths')) showFormula(formula, showing);
+  for (const reference of fragment.querySelectorAll('sup.note-reference')) linkNote(reference);
   return fragment;
 }
 
@@ -111,20 +128,83 @@ function scrollable(table: HTMLTableElement): void {
   box.append(table);
 }
 
-function codeBlock(pre: HTMLElement): HTMLElement {
+function codeBlock(pre: HTMLElement, showing: Showing): HTMLElement {
   const text = pre.textContent ?? '';
   const language = /language-([\w+#.-]+)/.exec(pre.querySelector('code')?.className ?? '')?.[1] ?? '';
-  const copy = create('button', { type: 'button', className: 'copy' }, 'Copy');
+  const copy = create('button', {
+    type: 'button',
+    className: 'copy',
+    ariaLabel: 'Copy code',
+    title: 'Copy code',
+  });
+  copy.append(icon('copy'));
   copy.addEventListener('click', () => void copyText(text.replace(/\n$/, ''), copy));
+  const wrap = create('button', {
+    type: 'button',
+    ariaLabel: 'Wrap lines',
+    title: 'Wrap lines',
+    ariaPressed: 'false',
+  });
+  wrap.append(icon('wrap'));
   const label = language === '' ? 'Code' : `Code in ${language}`;
-  return create(
+  const head = create('div', { className: 'code-head' }, create('span', {}, language || 'text'), wrap, copy);
+  const code = create('code', {}, ...wordsOfCode(text, language, showing));
+  const box = create(
     'div',
-    { className: 'code' },
-    create('div', { className: 'code-head' }, create('span', {}, language || 'text'), copy),
-    create('pre', { tabIndex: 0, role: 'group', ariaLabel: label, dir: 'ltr' }, create('code', {}, text)),
+    { className: 'code', dir: 'ltr' },
+    head,
+    create('pre', { tabIndex: 0, role: 'group', ariaLabel: label }, code),
+  );
+  wrap.addEventListener('click', () => {
+    wrap.ariaPressed = String(box.classList.toggle('wrapped'));
+  });
+  return box;
+}
+
+/** UTF-16 units of code that are coloured; while it grows, it is coloured with each paint. */
+const MAX_COLOURED = 30_000;
+const MAX_GROWING = 3_000;
+
+let highlighter: typeof import('./highlight.js') | undefined;
+let maths: typeof import('./maths.js') | undefined;
+
+function wordsOfCode(text: string, language: string, { isGrowing, onLoaded }: Showing): (Node | string)[] {
+  if (language === '' || text.length > (isGrowing ? MAX_GROWING : MAX_COLOURED)) return [text];
+  if (highlighter !== undefined)
+    return [highlighter.isKnown(language) ? highlighter.highlight(text, language) : text];
+  import('./highlight.js').then(
+    (loaded) => {
+      highlighter = loaded;
+      onLoaded();
+    },
+    (error: unknown) => console.info('code is shown without colours:', error),
+  );
+  return [text];
+}
+
+/** Until it can be shown, and if it is not valid, it is text. */
+function showFormula(formula: HTMLElement, { onLoaded }: Showing): void {
+  const tex = formula.textContent ?? '';
+  const shown = maths?.mathsOf(tex, formula.classList.contains('display'));
+  if (shown !== undefined) formula.replaceChildren(purify.sanitize(shown, FORMULA));
+  else formula.replaceChildren(create('code', {}, tex));
+  if (maths !== undefined) return;
+  import('./maths.js').then(
+    (loaded) => {
+      maths = loaded;
+      onLoaded();
+    },
+    (error: unknown) => console.info('formulas are shown as text:', error),
   );
 }
 
-function escapeHtml(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+function linkNote(reference: Element): void {
+  const label = reference.textContent ?? '';
+  const button = create('button', { type: 'button', ariaLabel: `Footnote ${label}` }, label);
+  button.addEventListener('click', () => {
+    const notes = button.closest('answer-text')?.querySelectorAll('.note-text > sup:first-child') ?? [];
+    const note = [...notes].find(({ textContent }) => textContent === label)?.parentElement;
+    note?.scrollIntoView({ block: 'nearest' });
+  });
+  reference.replaceChildren(button);
 }

@@ -1,6 +1,7 @@
 import { ProtocolError } from '@parlance/client';
 import OpenAI from 'openai';
-import { messagesOf, type Piece, type Turn, type TurnReply } from './conversation.js';
+import type { Setup } from './composing/setup.js';
+import { type ChatMessage, messagesOf, type Piece, type Turn, type TurnReply } from './conversation.js';
 import { pieceOf } from './piece.js';
 import { measureFetch, type PlainHttpSize } from './plain-http.js';
 
@@ -21,6 +22,7 @@ type Chunks = AsyncIterable<unknown>;
  */
 export async function* askModel(
   model: string,
+  { system, temperature }: Setup,
   turns: readonly Turn[],
   signal: AbortSignal,
   fetch: typeof globalThis.fetch,
@@ -28,9 +30,11 @@ export async function* askModel(
 ): AsyncGenerator<Piece> {
   const reply = turns.at(-1)?.reply;
   const headers = reply && { 'x-parlance-reply-name': reply.name };
+  const first: ChatMessage[] = system === '' ? [] : [{ role: 'system', content: system }];
+  const messages = [...first, ...messagesOf(turns)];
   const { data, response } = await clientOf(measureFetch(fetch, size))
     .chat.completions.create(
-      { model, messages: messagesOf(turns), stream: true },
+      { model, messages, ...(temperature !== undefined && { temperature }), stream: true },
       { signal, ...(headers && { headers }) },
     )
     .withResponse();

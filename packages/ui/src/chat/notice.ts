@@ -12,10 +12,12 @@ export interface Notice {
 export interface NoticeEvents {
   /** The user wants to retry at once. */
   onRetry(): void;
+  /** The user has entered a token. */
+  onToken(): void;
   isAnswering(): boolean;
 }
 
-export function createNotice(server: string, { onRetry, isAnswering }: NoticeEvents): Notice {
+export function createNotice(server: string, { onRetry, onToken, isAnswering }: NoticeEvents): Notice {
   const box = byId('notice');
   const title = byId('notice-title');
   const text = byId('notice-text');
@@ -36,6 +38,7 @@ export function createNotice(server: string, { onRetry, isAnswering }: NoticeEve
     if (token === '') return;
     tokenField.value = '';
     enterToken(token);
+    onToken();
     onRetry();
     byId('question').focus();
   });

@@ -94,7 +94,11 @@ function createMeter(onChunk: (length: number) => void): Meter {
     flushed = 0;
   };
   const work = (remaining: () => number) => {
-    while (done < waiting.length && remaining() > 0) compress();
+    while (done < waiting.length) {
+      // One at least: some browsers give no time at all.
+      compress();
+      if (remaining() <= 0) break;
+    }
     isWaiting = done < waiting.length;
     if (isWaiting) whenIdle(work);
   };
@@ -117,7 +121,8 @@ function createMeter(onChunk: (length: number) => void): Meter {
 
 /** Not every browser says when it is idle. */
 function whenIdle(work: (remaining: () => number) => void): void {
-  if ('requestIdleCallback' in globalThis) requestIdleCallback((deadline) => work(() => deadline.timeRemaining()));
+  if ('requestIdleCallback' in globalThis)
+    requestIdleCallback((deadline) => work(() => deadline.timeRemaining()));
   else {
     const until = performance.now() + IDLE_MS;
     setTimeout(() => work(() => until - performance.now()), IDLE_MS / 2);

@@ -87,8 +87,9 @@ describe('a conversation that is stored', () => {
   );
 
   it('lacks turns that are none', () => {
+    const last = turn(4);
     const bad = [{ ...turn(1), refusal: 5 }, { ...turn(2), calls: [{}] }, { ...turn(3), state: 'odd' }, null];
-    const json = JSON.stringify({ omitted: NOTHING_OMITTED, turns: [...bad, turn(4)] });
-    expect(unpack(json)?.turns).toEqual([turn(4)]);
+    const json = JSON.stringify({ omitted: NOTHING_OMITTED, turns: [...bad, last] });
+    expect(unpack(json)?.turns).toEqual([last]);
   });
 });

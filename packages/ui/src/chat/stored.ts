@@ -1,4 +1,12 @@
-import type { ToolCall, Turn, TurnReply, TurnState } from './conversation.js';
+import { randomName } from '../shared/profile.js';
+import {
+  type Attachment,
+  askedNow,
+  type ToolCall,
+  type Turn,
+  type TurnReply,
+  type TurnState,
+} from './conversation.js';
 import { addTraffic, NO_TRAFFIC, type TurnTraffic } from './traffic.js';
 
 /** The form in which a tab stores its conversation. */
@@ -68,7 +76,12 @@ export function unpack(json: string): Stored | undefined {
   const stored = Array.isArray(value) ? { turns: value, omitted: NOTHING_OMITTED } : value;
   const { turns, omitted } = (stored ?? {}) as Partial<Stored>;
   if (!Array.isArray(turns) || !isOmitted(omitted)) return undefined;
-  return { turns: turns.filter(isTurn).map(restore), omitted };
+  return { turns: readTurns(turns), omitted };
+}
+
+/** Those of these values that are turns. */
+export function readTurns(values: readonly unknown[]): Turn[] {
+  return values.filter(isTurn).map(restore);
 }
 
 function isOmitted(value: unknown): value is Omitted {
@@ -87,11 +100,30 @@ const STATES: readonly TurnState[] = [
 ];
 
 function isTurn(value: unknown): value is Turn {
-  const { question, answer, refusal, thinking, calls, end, state, problem, traffic, reply } = (value ??
-    {}) as Partial<Turn>;
+  const {
+    id,
+    parent,
+    asked,
+    question,
+    answer,
+    refusal,
+    thinking,
+    thoughtMs,
+    calls,
+    files,
+    end,
+    state,
+    problem,
+    traffic,
+    reply,
+  } = (value ?? {}) as Partial<Turn>;
   return (
-    [question, refusal, thinking, end].every((text) => text === undefined || typeof text === 'string') &&
+    [id, parent, question, refusal, thinking, end].every(
+      (text) => text === undefined || typeof text === 'string',
+    ) &&
     typeof answer === 'string' &&
+    [asked, thoughtMs].every((ms) => ms === undefined || Number.isFinite(ms)) &&
+    (files === undefined || (Array.isArray(files) && files.every(isAttachment))) &&
     (calls === undefined || (Array.isArray(calls) && calls.every(isCall))) &&
     (problem === undefined || typeof problem.title === 'string') &&
     (traffic === undefined || isTraffic(traffic)) &&
@@ -103,6 +135,11 @@ function isTurn(value: unknown): value is Turn {
 function isCall(value: unknown): value is ToolCall {
   const { index, name, arguments: given } = (value ?? {}) as Partial<ToolCall>;
   return Number.isSafeInteger(index) && typeof name === 'string' && typeof given === 'string';
+}
+
+function isAttachment(value: unknown): value is Attachment {
+  const { name, kind, content } = (value ?? {}) as Partial<Attachment>;
+  return typeof name === 'string' && (kind === 'picture' || kind === 'text') && typeof content === 'string';
 }
 
 function isReply({ name, position }: Partial<TurnReply>): boolean {
@@ -124,10 +161,11 @@ function isTraffic({ sent, received, parts, ms }: Partial<TurnTraffic>): boolean
 
 /** `undefined` fields have no JSON form. */
 function restore(stored: Turn): Turn {
-  const { question, answer, state, end, problem, traffic, reply } = stored;
-  const { refusal = '', thinking = '', calls = [] } = stored as Partial<Turn>;
+  const { parent, question, answer, state, end, problem, traffic, reply } = stored;
+  const { id = randomName(), asked = askedNow() } = stored as Partial<Turn>;
+  const { refusal = '', thinking = '', thoughtMs = 0, calls = [], files = [] } = stored as Partial<Turn>;
   // It would be repeated at once, without anyone asking for it.
   const told = problem && { ...problem, retryAt: undefined };
-  const said = { question, answer, refusal, thinking, calls, end };
+  const said = { id, parent, asked, question, files, answer, refusal, thinking, thoughtMs, calls, end };
   return { ...said, state, problem: told, traffic: traffic ?? NO_TRAFFIC, reply };
 }

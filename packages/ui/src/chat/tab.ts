@@ -18,9 +18,9 @@ const lockOf = (tab: string) => `parlance-tab ${tab}`;
  */
 export async function arrive(): Promise<Arrival> {
   const left = takeLeft();
-  const isCopy = left === undefined && (await isOpen(tabName()));
+  const isCopy = left === undefined && (await isHeld(lockOf(tabName())));
   if (isCopy) renameTab(randomName());
-  let release = hold(tabName());
+  let release = hold(lockOf(tabName()));
   window.addEventListener('pagehide', () => {
     leave();
     // A page that holds a lock is not kept for "back".
@@ -29,24 +29,25 @@ export async function arrive(): Promise<Arrival> {
   window.addEventListener('pageshow', ({ persisted }) => {
     if (!persisted) return;
     takeLeft();
-    release = hold(tabName());
+    release = hold(lockOf(tabName()));
   });
   return { isCopy, awayMs: left === undefined ? 0 : Math.max(0, Date.now() - left) };
 }
 
-/** The lock of a tab is free as soon as its page has ended, however that happened. */
-async function isOpen(tab: string): Promise<boolean> {
+/** Whether a page of this browser holds this lock, which is free as soon as that page has ended, however that happened. */
+export async function isHeld(name: string): Promise<boolean> {
   const locks = navigator.locks as LockManager | undefined;
-  return (await locks?.request(lockOf(tab), { ifAvailable: true }, async (lock) => lock === null)) ?? false;
+  return (await locks?.request(name, { ifAvailable: true }, async (lock) => lock === null)) ?? false;
 }
 
-function hold(tab: string): () => void {
+/** Holds a lock until the returned function is called. */
+export function hold(name: string): () => void {
   let release = (): void => {};
   const released = new Promise<void>((resolve) => {
     release = resolve;
   });
   const locks = navigator.locks as LockManager | undefined;
-  locks?.request(lockOf(tab), () => released).catch(() => {});
+  locks?.request(name, () => released).catch(() => {});
   return release;
 }
 

@@ -1,8 +1,12 @@
 const SHOWN_MS = 1_500;
 
+/** What each button shows while nothing is copied. */
+const contents = new WeakMap<HTMLButtonElement, readonly Node[]>();
+
 /** Copies a text, and says on the button whether that worked. */
 export async function copy(text: string, button: HTMLButtonElement): Promise<void> {
-  const label = button.textContent;
+  const before = contents.get(button) ?? [...button.childNodes];
+  contents.set(button, before);
   try {
     await navigator.clipboard.writeText(text);
     button.textContent = 'Copied';
@@ -10,7 +14,5 @@ export async function copy(text: string, button: HTMLButtonElement): Promise<voi
     // The browser asks the user, or the page has no focus.
     button.textContent = 'Not allowed';
   }
-  setTimeout(() => {
-    button.textContent = label;
-  }, SHOWN_MS);
+  setTimeout(() => button.replaceChildren(...before), SHOWN_MS);
 }

@@ -26,6 +26,16 @@ export function enterToken(token: string): void {
   }
 }
 
+/** Forgets all that this tab has stored: the token, and the session. */
+export function forgetTab(): void {
+  enteredToken = undefined;
+  try {
+    sessionStorage.clear();
+  } catch {
+    // Nothing was stored.
+  }
+}
+
 let enteredToken: string | undefined;
 
 /** The token that the user has entered. */

@@ -1,0 +1,201 @@
+import type { ClientSession } from '@parlance/client';
+import { createPainter } from '../shared/paint.js';
+import { loadMarkdown } from './answer-text.js';
+import { isNews, type Piece, type Turn, type TurnReply, take, wordsOf } from './conversation.js';
+import { isWhole } from './endings.js';
+import type { Interruptions } from './interruptions.js';
+import type { PlainHttpSize } from './plain-http.js';
+import type { Silence } from './silence.js';
+import { hold, isHeld } from './tab.js';
+import type { Traffic } from './traffic.js';
+
+/** Receives answers, one at a time. */
+export interface Answering {
+  /** The turn whose answer is being received. */
+  readonly turn: Turn | undefined;
+  /** Whether another answer can be begun: none is received, or the last one is being stopped. */
+  readonly isFree: boolean;
+  /**
+   * Receives the answer to `turn`.
+   *
+   * @param ask sends the question; without it, an answer is followed that was asked for already.
+   */
+  answer(turn: Turn, session: ClientSession, ask?: Ask): Promise<void>;
+  stop(): void;
+}
+
+export type Ask = (
+  signal: AbortSignal,
+  session: ClientSession,
+  size: PlainHttpSize,
+) => Promise<AsyncIterable<Piece>>;
+
+export interface AnsweringOptions {
+  readonly traffic: Traffic;
+  readonly silence: Silence;
+  readonly interruptions: Interruptions;
+  /** Whether this turn came with a copy of another tab, which receives the answer too. */
+  readonly isCopied: (turn: Turn) => boolean;
+  onBegin(turn: Turn): void;
+  /** Something new has arrived. */
+  onPiece(turn: Turn): void;
+  /** Shows what has arrived. */
+  onPaint(turn: Turn): void;
+  /** The answer is complete, or nothing follows for now. @param sessionId of the session in which it was received. */
+  onEnd(turn: Turn, sessionId: string): Promise<void>;
+  /** The server does not have the answer. Resolves with whether another tab has stored its end, which this turn has now. */
+  takeEnd(turn: Turn): Promise<boolean>;
+  /** Its figures have become complete after its end. */
+  onFigures(turn: Turn): void;
+  /** The server has not stopped an answer. */
+  onNotStopped(why: string): void;
+}
+
+/** Loads what asks a model. The page shows itself and connects before that. */
+export function loadModel() {
+  void loadMarkdown();
+  return import('./model.js');
+}
+
+export function createAnswering(options: AnsweringOptions): Answering {
+  const { traffic, silence, interruptions } = options;
+  let running:
+    | {
+        readonly turn: Turn;
+        readonly controller: AbortController;
+        readonly session: ClientSession;
+        readonly isFollowed: boolean;
+      }
+    | undefined;
+
+  async function answer(turn: Turn, session: ClientSession, ask?: Ask): Promise<void> {
+    const controller = new AbortController();
+    const isFollowed = ask === undefined;
+    const { id } = session;
+    const release = isFollowed ? undefined : hold(lockOf(turn));
+    running = { turn, controller, session, isFollowed };
+    silence.begin();
+    options.onBegin(turn);
+    const meter = traffic.begin(turn);
+    const painter = createPainter(() => {
+      meter.read();
+      options.onPaint(turn);
+    });
+    let thinkingSince: number | undefined;
+    try {
+      const { followModel } = await loadModel();
+      const { signal } = controller;
+      const pieces =
+        ask !== undefined
+          ? await ask(signal, session, meter.http)
+          : followModel(turn.reply as TurnReply, signal, session.fetch, meter.http);
+      for await (const piece of pieces) {
+        meter.received();
+        silence.receive();
+        const isNew = isNews(piece);
+        // A mark comes before the words that it announces.
+        if (isNew) interruptions.receive(turn);
+        if (piece.thinking !== '' && wordsOf(turn) === '')
+          thinkingSince ??= performance.now() - turn.thoughtMs;
+        take(turn, piece);
+        if (thinkingSince !== undefined) turn.thoughtMs = performance.now() - thinkingSince;
+        // Its time ends with the first word.
+        if (wordsOf(turn) !== '') thinkingSince = undefined;
+        if (!isNew) continue;
+        if (!isStopped(turn)) turn.state = 'streaming';
+        options.onPiece(turn);
+        painter.soon();
+      }
+      // Only `stop` ends the loop early without an error.
+      if (!isStopped(turn)) turn.state = 'done';
+      turn.reply = undefined;
+    } catch (error) {
+      await handleFailure(error, turn, isFollowed, session);
+    } finally {
+      running = undefined;
+      silence.end();
+      interruptions.end(turn, isWhole(turn));
+      const settled = meter.settle();
+      painter.now();
+      // Other tabs look for its end as soon as the lock is free.
+      void options.onEnd(turn, id).finally(release);
+      void settled.then(() => options.onFigures(turn));
+    }
+  }
+
+  async function handleFailure(
+    error: unknown,
+    turn: Turn,
+    isFollowed: boolean,
+    session: ClientSession,
+  ): Promise<void> {
+    const model = await loadModel().catch(() => undefined);
+    if (model === undefined) {
+      const title = 'A part of this page could not be loaded. Check your connection, then ask again.';
+      turn.state = 'failed';
+      turn.problem = { title, detail: '', code: undefined, retryAt: undefined };
+      return;
+    }
+    const problem = model.problemOf(error);
+    if (problem === undefined) throw error;
+    const isLost = LOSSES.includes(problem.code) || isOver(session);
+    // The next session goes on with it.
+    if (!isLost || isStopped(turn)) turn.reply = undefined;
+    if (isStopped(turn)) return;
+    if (problem.code === 'cancelled') {
+      turn.state = 'stopped';
+      turn.problem = { ...problem, title: 'This answer was stopped, in another tab or by the server.' };
+      return;
+    }
+    const isGone = isFollowed && (problem.code === 'unknown_reply' || problem.code === 'unsupported');
+    if (isGone && (await options.takeEnd(turn))) return;
+    if (isGone && (options.isCopied(turn) || (await isHeld(lockOf(turn))))) turn.state = 'elsewhere';
+    else turn.state = isLost || isGone ? 'interrupted' : 'failed';
+    if (turn.state === 'failed') turn.problem = problem;
+  }
+
+  async function stopAtServer({ name, position }: TurnReply, session: ClientSession): Promise<void> {
+    try {
+      await session.follow(name, { after: position }).stop();
+    } catch (error) {
+      const problem = (await loadModel()).problemOf(error);
+      if (problem === undefined) throw error;
+      // It may have ended in the meantime.
+      if (problem.code !== 'unknown_reply') options.onNotStopped(problem.title);
+    }
+  }
+
+  return {
+    get turn() {
+      return running?.turn;
+    },
+    get isFree() {
+      return running === undefined || isStopped(running.turn);
+    },
+    answer,
+    stop() {
+      if (running === undefined) return;
+      const { turn, controller, session, isFollowed } = running;
+      turn.state = 'stopped';
+      controller.abort();
+      // The abort of a request stops the model, the abort of following does not.
+      if (isFollowed && turn.reply !== undefined) void stopAtServer(turn.reply, session);
+    },
+  };
+}
+
+/** Held by the tab that has asked, as long as it receives the answer. */
+function lockOf({ id }: Turn): string {
+  return `parlance-answer ${id}`;
+}
+
+/** Codes of a session that has ended. */
+const LOSSES: readonly (string | undefined)[] = ['session_lost', 'session_closed', 'draining'];
+
+function isStopped(turn: Turn): boolean {
+  return turn.state === 'stopped';
+}
+
+function isOver({ state }: ClientSession): boolean {
+  return state === 'closing' || state === 'closed';
+}
