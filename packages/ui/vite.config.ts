@@ -60,7 +60,8 @@ const PAGES = {
 };
 
 export default defineConfig(({ mode }) => {
-  const { page, folder } = PAGES[mode as keyof typeof PAGES];
+  // Tools that only read this file give other modes.
+  const { page, folder } = PAGES[mode as keyof typeof PAGES] ?? PAGES.production;
   return {
     // Relative addresses, so that the built page works under any path.
     base: './',
