@@ -10,6 +10,7 @@ const BENCHES: Readonly<Record<string, string>> = {
   savings: 'bytes of a chat of 1 to 150 turns against gzip, counted by a TCP proxy; the same in each run',
   start: 'a server up to the moment when it listens: time, CPU and memory against a bare one of ws',
   echo: 'session messages, requests, streams and handshakes against ws, corked ws, ws with IDs, socket.io',
+  transports: 'messages of a session over HTTP beside a WebSocket: times, CPU of the server, bytes a frame',
   rtt: 'ready and first reply over networks of 0, 40 and 150 ms, beside ws and socket.io; a resume',
   codecs: 'every codec against JSON.stringify, Brotli and deflate; the choice of `auto`',
   tokenizer: 'the tokenizer against js-tiktoken, tiktoken and gpt-tokenizer',

@@ -165,16 +165,16 @@ function codeBlock(pre: HTMLElement, showing: Showing): HTMLElement {
 const MAX_COLOURED = 30_000;
 const MAX_GROWING = 3_000;
 
-let highlighter: typeof import('./highlight.js') | undefined;
-let maths: typeof import('./maths.js') | undefined;
+let highlighter: Pick<typeof import('./highlight.js'), 'isKnown' | 'highlight'> | undefined;
+let maths: Pick<typeof import('./maths.js'), 'mathsOf'> | undefined;
 
 function wordsOfCode(text: string, language: string, { isGrowing, onLoaded }: Showing): (Node | string)[] {
   if (language === '' || text.length > (isGrowing ? MAX_GROWING : MAX_COLOURED)) return [text];
   if (highlighter !== undefined)
     return [highlighter.isKnown(language) ? highlighter.highlight(text, language) : text];
   import('./highlight.js').then(
-    (loaded) => {
-      highlighter = loaded;
+    ({ isKnown, highlight }) => {
+      highlighter = { isKnown, highlight };
       onLoaded();
     },
     (error: unknown) => console.info('code is shown without colours:', error),
@@ -190,8 +190,8 @@ function showFormula(formula: HTMLElement, { onLoaded }: Showing): void {
   else formula.replaceChildren(create('code', {}, tex));
   if (maths !== undefined) return;
   import('./maths.js').then(
-    (loaded) => {
-      maths = loaded;
+    ({ mathsOf }) => {
+      maths = { mathsOf };
       onLoaded();
     },
     (error: unknown) => console.info('formulas are shown as text:', error),
