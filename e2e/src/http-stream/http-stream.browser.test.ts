@@ -11,6 +11,7 @@ import { type StaticFiles, serveCompressed } from '../../../bench/src/page/stati
 import { chromiumMissing, launchChromium } from '../kit/chat-page.js';
 import { type CuttingProxy, createCuttingProxy } from '../kit/cutting-proxy.js';
 import { UNLIMITED } from '../kit/unlimited.js';
+import { createCertificate, proxyMissing, startProxyWith } from '../proxies/proxy-server.js';
 
 /** Sessions over HTTP in a browser, in a network that refuses WebSockets. */
 
@@ -220,6 +221,48 @@ describe.skipIf(missing !== undefined)('a page whose network refuses WebSockets'
       for (let i = 0; i < 4; i++) expect(await connectOnce(await newTab('http'))).toBe('');
       expect(server.sessions.size).toBe(4);
     });
+
+    it.skipIf(proxyMissing('nginx'))(
+      'has a session of its own for each tab over HTTP/2, through nginx with TLS',
+      async () => {
+        await using nginx = await startProxyWith('nginx', (port, folder) => {
+          createCertificate(folder);
+          return `
+          worker_processes 1; pid ${folder}/nginx.pid; error_log stderr error;
+          events { worker_connections 200; }
+          http {
+            access_log off;
+            ${['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((each) => `${each}_temp_path ${folder}/${each};`).join(' ')}
+            server {
+              listen 127.0.0.1:${port} ssl http2;
+              ssl_certificate ${folder}/tls.crt;
+              ssl_certificate_key ${folder}/tls.key;
+              location / { proxy_pass http://127.0.0.1:${proxy.port}; proxy_set_header Host $http_host; }
+            }
+          }`;
+        });
+        const origin = `https://127.0.0.1:${nginx.port}`;
+        const secure = await browser.newContext({ ignoreHTTPSErrors: true });
+        const query = { server: `${origin}/session`, transports: 'http', later: '', withoutStore: '' };
+        const tabs = await Promise.all(Array.from({ length: 8 }, () => secure.newPage()));
+        for (const tab of tabs) {
+          await tab.goto(`${origin}/?${new URLSearchParams(query)}`);
+          expect(await connectOnce(tab)).toBe('');
+        }
+        expect(server.sessions.size).toBe(8);
+        for (const tab of tabs) await heard(tab, 'one');
+        const protocols = await (tabs[7] as Page).evaluate(() =>
+          performance
+            .getEntriesByType('resource')
+            .map((entry) => (entry as PerformanceResourceTiming).nextHopProtocol),
+        );
+        expect(protocols).toContain('h2');
+        proxy.cut();
+        for (const tab of tabs) await heard(tab, 'two');
+        expect(sessions.length).toBe(8);
+        await secure.close();
+      },
+    );
 
     it('gives its place up before the browser freezes it', async () => {
       const tabs = [await newTab(), await newTab(), await newTab(), await newTab()] as const;

@@ -128,30 +128,26 @@ describe.skipIf(missing !== undefined).each(['websocket', 'http'])(
       }
     };
 
-    // Over HTTP, the end of the response may reach the server before the last words.
-    it.runIf(transport === 'websocket')(
-      'without a store leaves no session behind, whether it is loaded again or closed',
-      async () => {
-        // A session that waits for its client to finish closing would be there until then.
-        await serve({ timers: { closingTimeoutMs: 600_000, resumeWindowMs: 600_000 } });
-        const { page, id } = await open({ withoutStore: '' });
-        for (let round = 0; round < 3; round++) {
-          await send(page, `round ${round}`);
-          void sessions
-            .at(-1)
-            ?.request('never answered')
-            .catch(() => {});
-          await page.reload();
-          expect((await established(page)).isRebuilt).toBe(false);
-          await expect.poll(() => server.sessions.size).toBe(1);
-        }
-        expect(sessions.map((session) => session.id)).toContain(id);
-        for (const session of sessions.slice(0, -1))
-          expect(await session.closed).toMatchObject({ side: 'remote' });
-        await page.close();
-        await expect.poll(() => server.sessions.size).toBe(0);
-      },
-    );
+    it('without a store leaves no session behind, whether it is loaded again or closed', async () => {
+      // A session that waits for its client to finish closing would be there until then.
+      await serve({ timers: { closingTimeoutMs: 600_000, resumeWindowMs: 600_000 } });
+      const { page, id } = await open({ withoutStore: '' });
+      for (let round = 0; round < 3; round++) {
+        await send(page, `round ${round}`);
+        void sessions
+          .at(-1)
+          ?.request('never answered')
+          .catch(() => {});
+        await page.reload();
+        expect((await established(page)).isRebuilt).toBe(false);
+        await expect.poll(() => server.sessions.size).toBe(1);
+      }
+      expect(sessions.map((session) => session.id)).toContain(id);
+      for (const session of sessions.slice(0, -1))
+        expect(await session.closed).toMatchObject({ side: 'remote' });
+      await page.close();
+      await expect.poll(() => server.sessions.size).toBe(0);
+    });
 
     it('whose process ends is waited for in case it comes back, and for no longer', async () => {
       await serve({ timers: { resumeWindowMs: 1_000 } });

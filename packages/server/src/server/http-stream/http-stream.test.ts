@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { RecordReader } from '@parlance/protocol/records';
-import { expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { TransportEvents } from '../../transport/transport.js';
 import { type Flow, HttpStream, KEEP_ALIVE_MS } from './http-stream.js';
 
@@ -10,6 +10,7 @@ class Response extends EventEmitter {
   readonly written: Uint8Array[] = [];
   readonly writableLength = 0;
   hasEnded = false;
+  destroyed = false;
   writeHead(): void {}
   write(bytes: Uint8Array): void {
     this.written.push(bytes);
@@ -96,8 +97,38 @@ it('ends once, with the code of the client, or as lost', () => {
   response.destroy();
   expect(seen).toEqual(['over', [1_000, 'done']]);
   const other = setUp();
-  other.response.destroy();
+  other.stream.terminate();
   expect(other.seen).toEqual(['over', [1_006, '']]);
+});
+
+describe('a response that breaks off', () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
+  it('is a lost connection a second later', () => {
+    const { response, seen } = setUp();
+    response.destroy();
+    vi.advanceTimersByTime(999);
+    expect(seen).toEqual([]);
+    vi.advanceTimersByTime(1);
+    expect(seen).toEqual(['over', [1_006, '']]);
+  });
+
+  it('leaves the client that second for a close in a request beside it', () => {
+    const { response, stream, seen } = setUp();
+    response.destroy();
+    stream.over(1_001, '');
+    vi.advanceTimersByTime(2_000);
+    expect(seen).toEqual(['over', [1_001, '']]);
+  });
+
+  it('is lost at once if the server has given the connection up', () => {
+    const { response, stream, seen } = setUp();
+    response.destroy();
+    response.destroyed = true;
+    stream.terminate();
+    expect(seen).toEqual(['over', [1_006, '']]);
+  });
 });
 
 it('stops reading as long as anything holds it, also what begins later', () => {

@@ -5,6 +5,8 @@ import { type Transport, type TransportEvents, terminateSoon } from '../../trans
 
 /** Proxies cut a connection that is silent for a minute; Node's `fetch` does so after five. */
 export const KEEP_ALIVE_MS = 25_000;
+/** A page that is left says CLOSE in a request beside the response, which its browser may end first. */
+const LAST_WORDS_MS = 1_000;
 /** The code of a connection that ends without a closing handshake. */
 const ABNORMAL = 1006;
 /** Bytes around a message: its length, and its share of the key and the number of a request. */
@@ -50,6 +52,8 @@ export class HttpStream implements Transport {
   #isOpen = false;
   #closing: Uint8Array | undefined;
   #isOver = false;
+  /** Nothing that comes counts any more. */
+  #isTerminated = false;
   #isPaused = false;
   #holds = 0;
   #flow: Flow | undefined;
@@ -58,7 +62,10 @@ export class HttpStream implements Transport {
     this.options = options;
     const { response, key } = options;
     response.on('drain', () => this.#events?.onDrain());
-    response.on('close', () => this.over(ABNORMAL, ''));
+    response.on('close', () => {
+      if (this.#isTerminated || this.#closing !== undefined) return this.over(ABNORMAL, '');
+      setTimeout(() => this.over(ABNORMAL, ''), LAST_WORDS_MS).unref();
+    });
     // The event of a close follows.
     response.on('error', () => response.destroy());
     this.#frames.push(key);
@@ -118,6 +125,7 @@ export class HttpStream implements Transport {
   close(code: number, reason: string): void {
     if (this.#closing !== undefined || this.#isOver) return;
     this.#closing = encodeClose(code, reason);
+    if (this.options.response.destroyed) return this.over(ABNORMAL, '');
     setTimeout(() => this.terminate(), this.options.closeTimeoutMs).unref();
     if (!this.#isOpen) return;
     this.#flush();
@@ -125,7 +133,10 @@ export class HttpStream implements Transport {
   }
 
   terminate(): void {
-    this.options.response.destroy();
+    this.#isTerminated = true;
+    // If the client has ended it, no event follows.
+    if (this.options.response.destroyed) this.over(ABNORMAL, '');
+    else this.options.response.destroy();
   }
 
   /** @param code of the client; {@link ABNORMAL} if it has closed nothing. */
