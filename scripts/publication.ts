@@ -28,7 +28,7 @@ export function obstacles(
       value === '' ? [`scripts/publication.json has no ${name}`] : [],
     ),
     ...packages.flatMap(({ name, version }) =>
-      version === '0.0.0' ? [`${name} has no version: run \`npx changeset version\``] : [],
+      version === '0.0.0' ? [`${name} has no version: run \`npm run changeset -- version\``] : [],
     ),
   ];
 }

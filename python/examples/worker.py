@@ -1,6 +1,6 @@
 """A worker that survives its own restart: it answers each job once, and keeps what it has done in SQLite.
 
-python worker.py ws://127.0.0.1:8765/session. Kill it and start it again: its session goes on.
+python worker.py ws://127.0.0.1:8765/session. Kill it and start it again: its session continues.
 """
 
 import sqlite3
@@ -27,7 +27,7 @@ async def main() -> None:
 
     store = parlance.FileStore("worker.json")
     async with parlance.connect(url, token="team", agent_id="worker", store=store, on_request=work) as session:
-        print("taken up" if session.is_taken_up else "new session", flush=True)
+        print("rebuilt" if session.is_rebuilt else "new session", flush=True)
         await parlance.serve_requests(session)
 
 

@@ -166,7 +166,7 @@ def test_a_session_is_left_to_the_next_object(server: Server) -> None:
             await session.flush()
             await session.detach()
         async with server.connect(store=store) as session:
-            assert (session.id, session.is_taken_up) == (first, True)
+            assert (session.id, session.is_rebuilt) == (first, True)
             await session.send("two")
             assert (await tally(session, 2))["messages"] == 2
         async with server.connect(store=store) as session:

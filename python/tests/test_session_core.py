@@ -298,7 +298,7 @@ def test_a_rejection_says_when_to_come_back() -> None:
     assert (event.error.retryable, event.error.retry_after) == (True, 1.5)
 
 
-def test_a_session_is_taken_up_with_what_was_stored() -> None:
+def test_a_session_is_rebuilt_with_what_was_stored() -> None:
     peer = Peer(ticket=Ticket("sess", "token-9", 40, 3))
     hello = peer.open()
     expected = {"session_id": "sess", "token": "token-9", "received": 40, "attempt": 4, "rebuild": True}

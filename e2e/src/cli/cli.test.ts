@@ -199,11 +199,11 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
   });
 
   it('talk over HTTP if both are told to, and show the same', async () => {
-    const own = await startServing(['--http']);
+    const without = await startServing(['--no-http']);
     const [text, json, refused] = await Promise.all([
-      run(['connect', '--transport', 'http', own.url], { input: 'why is the sky blue?\n' }),
-      run(['connect', '--transport', 'http', '--json', own.url], { input: 'hello\n' }),
-      run(['connect', '--transport', 'http', serving.url], { input: 'hello\n' }),
+      run(['connect', '--transport', 'http', serving.url], { input: 'why is the sky blue?\n' }),
+      run(['connect', '--transport', 'http', '--json', serving.url], { input: 'hello\n' }),
+      run(['connect', '--transport', 'http', without.url], { input: 'hello\n' }),
     ]);
     expect(text.stdout).toMatch(/^You said “why is the sky blue\?”: 5 words/);
     for (const expected of [
@@ -224,7 +224,7 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
     });
     expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('over HTTP') });
     expect([text, json, refused].every(isClean)).toBe(true);
-    expect(await own.stop()).toBe(0);
+    expect(await without.stop()).toBe(0);
   });
 
   it('exit with code 0 after SIGTERM, and log neither content nor credentials', async () => {

@@ -337,6 +337,7 @@ describe.skipIf(missing !== undefined).each(VERSIONS)('a page with React $major'
     await first.send('two');
     await click('show-room');
     await expect.poll(() => shown('said')).toEqual(['two']);
+    await expect.poll(() => joined).toEqual([first.id]);
     const [present] = [...server.sessions.values()];
     proxy.refuse(true);
     proxy.cut();

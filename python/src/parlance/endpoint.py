@@ -54,7 +54,7 @@ class Endpoint:
         self.state = "connecting"
         self.peer_closes: PeerCloses | None = None
         self.peer_was_first = False
-        self.is_taken_up = False
+        self.is_rebuilt = False
         self._coder: Coder | None = None
         self.core, self.driver = setup.make(self.handle)
         self.loop = asyncio.get_running_loop()
@@ -199,11 +199,11 @@ class Endpoint:
 
     def _established(self, event: Established) -> None:
         self.driver.established()
-        if event.is_new or event.is_taken_up or self._coder is None:
+        if event.is_new or event.is_rebuilt or self._coder is None:
             setup = self._setup
             vocabulary = setup.vocabulary if event.agreement.encoding is not None else None
             self._coder = Coder(event.agreement, vocabulary, setup.key)
-            self.is_taken_up = self.is_taken_up or event.is_taken_up
+            self.is_rebuilt = self.is_rebuilt or event.is_rebuilt
         if self.core.closing.is_open:
             self.state = "established"
         self.peer_closes = None

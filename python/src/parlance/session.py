@@ -28,7 +28,7 @@ class Session(Verbs):
     """A session with a server. Use it as `async with connect(…) as session`.
 
     Iterate over it to read one-way messages. If its connection is lost it connects again, and what was sent and asked
-    goes on. If the session itself is lost, another one takes its place in the same object, and `on_reset` is told.
+    continues. If the session itself is lost, another one takes its place in the same object, and `on_reset` is told.
     """
 
     def __init__(self, setup: Setup) -> None:
@@ -193,9 +193,9 @@ class Session(Verbs):
         return "suspended" if is_suspended else endpoint.state
 
     @property
-    def is_taken_up(self) -> bool:
+    def is_rebuilt(self) -> bool:
         """Whether the session of a former process was taken up."""
-        return self._endpoint is not None and self._endpoint.is_taken_up
+        return self._endpoint is not None and self._endpoint.is_rebuilt
 
     @property
     def agreement(self) -> Agreement:

@@ -10,7 +10,7 @@ import parlance
 async def main() -> None:
     url, store = sys.argv[1:]
     async with parlance.connect(url, token="worker", store=parlance.FileStore(store)) as session:
-        print("session", session.id, session.is_taken_up, flush=True)
+        print("session", session.id, session.is_rebuilt, flush=True)
         for index in range(1_000_000):
             await session.send(str(index))
             await session.request("tick", metadata={"test": "echo"})

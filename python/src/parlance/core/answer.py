@@ -21,7 +21,7 @@ class Answer:
     window : float
         Seconds for which it survives without a connection.
     recovered : bool
-        Whether the session goes on that HELLO has named.
+        Whether the session that HELLO has named continues.
     received : int
         Counted frames that the server has.
     rebuilt : dict or None

@@ -104,14 +104,14 @@ class Established:
     Attributes
     ----------
     is_new : bool
-        A session begins; else it goes on.
-    is_taken_up : bool
-        It goes on from what a former process has stored.
+        A session begins; else it continues.
+    is_rebuilt : bool
+        It continues from what a former process has stored.
     """
 
     agreement: Agreement
     is_new: bool
-    is_taken_up: bool
+    is_rebuilt: bool
 
 
 @dataclass(slots=True)

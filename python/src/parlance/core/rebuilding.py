@@ -14,7 +14,7 @@ from .ticket import Ticket
 _MAX_CANCELLED = 4_096
 
 
-def take_up(ticket: Ticket, agreement: Agreement, rebuilt: Map) -> tuple[Log | None, int, tuple[int, ...]]:
+def rebuild(ticket: Ticket, agreement: Agreement, rebuilt: Map) -> tuple[Log | None, int, tuple[int, ...]]:
     """Read what the server says of the session of a former process (extension `rebuild`).
 
     Returns
@@ -67,7 +67,7 @@ def carry_over(former: Link, link: Link, log: Log, rebuilt: Map) -> list[Event]:
 
 def _carry_stream_over(link: Link, stream: Stream, comes_again: bool) -> list[Event]:
     if not stream.is_own:
-        stream.is_over = True  # its handler goes on, and what it answers is dropped (DUR-6)
+        stream.is_over = True  # its handler continues, and what it answers is dropped (DUR-6)
         return []
     if stream.is_tensor:
         stream.is_over = True

@@ -14,7 +14,7 @@ from .durable import Log
 from .errors import ParlanceError
 from .events import Event, SessionReset
 from .link import Link
-from .rebuilding import carry_over, take_up
+from .rebuilding import carry_over, rebuild
 from .ticket import Ticket
 
 
@@ -45,7 +45,7 @@ class Resumption:
         self._save = save
         self._ticket = ticket
         #: The next HELLO takes up what a former process has left.
-        self.takes_up = ticket is not None
+        self.rebuilds = ticket is not None
         #: Seconds for which the session survives without a connection, and since when it has none.
         self.window = 0.0
         self.lost_at = math.inf
@@ -79,7 +79,7 @@ class Resumption:
         if ticket is not None:
             ticket = self._ticket = replace(ticket, attempt=ticket.attempt + 1)
             self._store(ticket)
-            hello["resume"] = ticket.resume(rebuild=self.takes_up)
+            hello["resume"] = ticket.resume(rebuild=self.rebuilds)
         elif "resume" in self._offer.extensions:
             self._nonce = self._nonce or self._new_nonce()
             hello["nonce"] = self._nonce
@@ -96,7 +96,7 @@ class Resumption:
         return link
 
     def go_on(self, link: Link | None, answer: Answer) -> tuple[Link, list[Event]]:
-        """Return the link with which the session goes on, and what was lost with the former one.
+        """Return the link with which the session continues, and what was lost with the former one.
 
         Raises
         ------
@@ -107,10 +107,10 @@ class Resumption:
         events: list[Event] = []
         if ticket is None or ticket.session_id != agreement.session_id:
             raise ParlanceError("bad_acceptance", "a session that this client did not name is recovered")
-        if self.takes_up:
+        if self.rebuilds:
             if rebuilt is None:
                 raise ParlanceError("bad_acceptance", "a session that was not rebuilt")
-            self.log, last, interrupted = take_up(ticket, agreement, rebuilt)
+            self.log, last, interrupted = rebuild(ticket, agreement, rebuilt)
             link = self.new_link(agreement, (last, 0))
             link.messages_written = self.log.sent if self.log is not None else 0
             link.receiver.messages = ticket.have.messages if ticket.have is not None else 0

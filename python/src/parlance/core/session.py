@@ -200,14 +200,14 @@ class SessionCore:
         return self._recovered(answer, now)
 
     def _recovered(self, answer: Answer, now: float) -> list[Event]:
-        """The session goes on, with its link or with one that takes the place of it."""
-        is_taken_up = self._resumption.takes_up
+        """The session continues, with its link or with one that takes the place of it."""
+        is_rebuilt = self._resumption.rebuilds
         self.link, events = self._resumption.go_on(self.link, answer)
         self._established(now)
         self.link.resume(answer.received)
         if answer.reason == "record_behind" and self.closing.is_open:
             events.insert(0, SessionReset("record_behind"))
-        return [Established(answer.agreement, is_new=False, is_taken_up=is_taken_up), *events]
+        return [Established(answer.agreement, is_new=False, is_rebuilt=is_rebuilt), *events]
 
     def _begin(self, answer: Answer, now: float) -> list[Event]:
         """A new session begins; what the former one has not written moves to it if it may."""
@@ -216,7 +216,7 @@ class SessionCore:
         reason = answer.reason or "unknown_session"
         if former is not None and not self.is_over:
             events = self._reset(reason)
-        elif self._resumption.takes_up:
+        elif self._resumption.rebuilds:
             events = [SessionReset(reason)]
         self._resumption.log = Log() if agreement.has("durable") else None
         link = self.link = self._resumption.new_link(agreement, (-1, 0))
@@ -225,10 +225,10 @@ class SessionCore:
         self.closing = ClosingHandshake(self._timers.closing)
         self._resumption.begin(link, answer.token)
         self._established(now)
-        return [*events, Established(agreement, is_new=True, is_taken_up=False)]
+        return [*events, Established(agreement, is_new=True, is_rebuilt=False)]
 
     def _established(self, now: float) -> None:
-        self._resumption.takes_up = self._is_waiting = self.is_draining = False
+        self._resumption.rebuilds = self._is_waiting = self.is_draining = False
         self.is_established = True
         self.is_over = False
         self.end = None
