@@ -148,15 +148,22 @@ async function bySessions({ create, count }: Watched): Promise<number> {
   const ids = Array.from({ length: SESSIONS }, (_, i) => `sess_${i}`);
   const sessions = new Map(ids.map((id) => [id, newSession(id)]));
   const keeper = new RecordKeeper({ incarnation: 'aaaaaa', sessions, link: () => link, retentionMs, logger });
-  const keep = async () => {
-    await keeper.keepAll();
-    expect(renewals).toHaveLength(SESSIONS);
-    expect(new Set(await Promise.all(renewals.splice(0)))).toEqual(new Set([true]));
+  // On a busy machine a call may be given up after a second; the keeper begins again then, as it does here.
+  const countRound = async (): Promise<number> => {
+    for (let tries = 1; ; tries++) {
+      const before = await count();
+      await keeper.keepAll();
+      const settled = (renewal: Promise<boolean>) => renewal.catch((error: Error) => error.message);
+      const kept = await Promise.all(renewals.splice(0).map(settled));
+      const isLate = kept.length < SESSIONS || kept.some((each) => typeof each === 'string');
+      if (isLate && tries < 5) continue;
+      expect(kept).toHaveLength(SESSIONS);
+      expect(new Set(kept)).toEqual(new Set([true]));
+      return (await count()) - before;
+    }
   };
-  await keep();
-  const before = await count();
-  await keep();
-  const each = (await count()) - before;
+  await countRound();
+  const each = await countRound();
   expect(await link.findSession('sess_9999')).toEqual({ owner: 'aaaaaa', epoch: 0 });
   await link.close();
   return each / (retentionMs / 2 / 1_000);
