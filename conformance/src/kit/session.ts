@@ -208,7 +208,7 @@ export class Session {
     const { content } = await this.answer({ test: 'echo' }, { bytes: 'still there?' });
     must(
       Buffer.from(content).toString() === 'still there?',
-      `the session does not go on after ${why}`,
+      `the session does not continue after ${why}`,
       content,
     );
   }
@@ -332,6 +332,14 @@ export class Session {
   lose(): void {
     this.#isCut = true;
     this.wire.cut();
+  }
+
+  /** The peer ends the connection without a close, and the session continues over another one. */
+  async survives(why: string): Promise<void> {
+    await this.wire.end([1006], why);
+    this.lose();
+    await this.resume();
+    await this.stillWorks(why);
   }
 
   /** Ends the session in any state, so that the next scenario starts from nothing. */

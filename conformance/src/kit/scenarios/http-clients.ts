@@ -119,9 +119,7 @@ export const HTTP_CLIENTS: readonly Scenario[] = [
       for (const status of [409, 404, 500]) {
         streamOf(session).failsWith = status;
         const echo = await session.ask({ test: 'echo' }, { bytes: `after ${status}` });
-        await session.wire.end([1006], `the answer ${status} to a request`);
-        session.lose();
-        await session.resume();
+        await session.survives(`the answer ${status} to a request`);
         await session.over(echo);
       }
       stream.check();
@@ -136,10 +134,7 @@ export const HTTP_CLIENTS: readonly Scenario[] = [
       const { session, stream } = await begun(kit);
       await session.stillWorks('the handshake');
       stream.leave();
-      await session.wire.end([1006], 'a response that has ended');
-      session.lose();
-      await session.resume();
-      await session.stillWorks('a response that ended');
+      await session.survives('a response that ended');
     },
   },
   {

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import type { ClientRequest } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 import { textOf } from '../bodies.js';
 import { must, mustEqual } from '../deviation.js';
@@ -49,6 +50,12 @@ async function pongs({ session }: OverHttp, why: string): Promise<number> {
   return session.controls.filter(({ type }) => type === 'PONG').length;
 }
 
+/** All of a body but its last byte. */
+function writeButLast(request: ClientRequest, body: Uint8Array): void {
+  request.setHeader('content-length', body.length);
+  request.write(body.subarray(0, -1));
+}
+
 const hello = (): Uint8Array => envelope('HELLO', null, helloOf({}));
 
 export const HTTP_SERVERS: readonly Scenario[] = [
@@ -81,8 +88,7 @@ export const HTTP_SERVERS: readonly Scenario[] = [
       await requires(kit);
       const request = requestTo(kit.dialer.url, 'stream');
       const body = join(recordOf(hello()), KEEP_ALIVE);
-      request.setHeader('content-length', body.length);
-      request.write(body.subarray(0, -1));
+      writeButLast(request, body);
       let isAnswered = false;
       request.once('response', () => {
         isAnswered = true;
@@ -166,8 +172,7 @@ export const HTTP_SERVERS: readonly Scenario[] = [
       mustEqual(early.status, 409, 'the answer to a request whose number is too large');
       const request = requestTo(stream.url, 'frames');
       const body = bodyOf(next, stream.key, ping);
-      request.setHeader('content-length', body.length);
-      request.write(body.subarray(0, -1));
+      writeButLast(request, body);
       await pause(A_WHILE);
       const beside = await stream.post(bodyOf(next, stream.key, ping));
       mustEqual(beside.status, 409, 'the answer to a request beside another one');
@@ -207,14 +212,10 @@ export const HTTP_SERVERS: readonly Scenario[] = [
       const ping = session.control('PING');
       const body = bodyOf(++stream.number, stream.key, ping, ping);
       const request = requestTo(stream.url, 'frames');
-      request.setHeader('content-length', body.length);
-      request.write(body.subarray(0, -1));
+      writeButLast(request, body);
       await session.controlOf('PONG');
       request.destroy();
-      await session.wire.end([1006], 'a request that breaks off');
-      session.lose();
-      await session.resume();
-      await session.stillWorks('a request that broke off');
+      await session.survives('a request that broke off');
     },
   },
   {
