@@ -18,7 +18,7 @@ export interface Transfer {
   readonly requests: number;
 }
 
-/** The chat page of `parlance serve`, with all that it loads before somebody writes a question. */
+/** The chat page of `parlance serve`, with all that it loads before the first question is written. */
 export const CHAT_PAGE_BUDGET: Transfer = { bytes: 129_000, requests: 5 };
 
 /**

@@ -32,7 +32,7 @@ export interface HttpFault {
   readonly down?: () => Pass;
   /** Changes the status of an answer to a request with frames. */
   readonly status?: (status: number) => number;
-  /** A request with frames counts as answered soon, whatever the server says. */
+  /** A request with frames counts as answered soon, even if the server refuses it. */
   readonly isHasty?: true;
 }
 

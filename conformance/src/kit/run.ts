@@ -61,7 +61,7 @@ export async function run(door: Door, options: RunOptions = {}): Promise<readonl
   return verdicts;
 }
 
-/** How the peer answers a test that nobody knows. A peer that gives no answer shows in the scenarios. */
+/** How the peer answers an unknown test. A peer that gives no answer shows in the scenarios. */
 async function unknownTo(door: Door, encoding: Encoding | undefined): Promise<UnknownTest> {
   const kit = new Kit(door, encoding);
   try {

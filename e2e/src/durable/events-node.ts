@@ -53,7 +53,7 @@ const { port } = await server.listen();
 const commands = {
   port: () => port,
   events: () => logged,
-  /** Emits so many events to each client, each together with its count. Nobody waits for them. */
+  /** Emits so many events to each client, each together with its count. It does not wait for them. */
   tell(count: number) {
     for (const session of server.sessions.values())
       for (let i = 0; i < count; i++) {

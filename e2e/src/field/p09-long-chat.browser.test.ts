@@ -72,7 +72,7 @@ describe.skipIf(chromiumMissing() !== undefined)('the chat page', () => {
     expect(requests.at(-1)?.messages).toHaveLength(301);
     const figures = () =>
       page.locator('#table td').evaluateAll((cells) => cells.map((cell) => cell.textContent));
-    // Nothing is built that nobody sees.
+    // The table is built when it is opened.
     expect(await figures()).toEqual([]);
     await page.getByText('Turn by turn').click();
     await expect.poll(async () => (await figures()).length).toBe(4 * 152);

@@ -11,7 +11,7 @@ import { merged } from '../kit/server-options.js';
 import { UNLIMITED } from '../kit/unlimited.js';
 import { frames, HELLO, OCTETS, open, PING, post } from './by-hand.js';
 
-/** Requests of sessions over HTTP that somebody makes who means harm. */
+/** Requests of attackers to sessions over HTTP. */
 
 const peers = createPeers();
 const sockets = new Set<Socket>();
@@ -231,7 +231,7 @@ describe('a head', () => {
   });
 });
 
-describe('a page of somebody else', () => {
+describe('a page of another site', () => {
   it('cannot have a browser begin a session with its cookies, by a form or otherwise', async () => {
     let asked = 0;
     const { server, port } = await serve({

@@ -11,7 +11,7 @@ import { merged } from '../kit/server-options.js';
 import { UNLIMITED } from '../kit/unlimited.js';
 import { frames, HELLO, open, PING, post } from './by-hand.js';
 
-/** Keys, numbers and HELLO of sessions over HTTP that somebody makes up or repeats, or that come twice by themselves. */
+/** Keys, numbers and HELLO of sessions over HTTP that are forged or repeated, or that browsers send twice by themselves. */
 
 const peers = createPeers();
 afterEach(() => peers[Symbol.asyncDispose]());
