@@ -35,7 +35,7 @@ export interface Agent {
   version: string;
 }
 
-/** Where a body of an agent of this node for the agent goes. */
+/** The target that takes bodies which agents of this node send to the agent. */
 export function targetOf({ session, via, former }: Agent): RelayTarget {
   return via ?? former ?? session;
 }

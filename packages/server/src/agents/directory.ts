@@ -42,9 +42,12 @@ export interface Cohort {
   handleLeft(agent: Agent): void;
   /** Whether the agent of another node that has the ID can still be there. */
   isAlive(agent: Agent): boolean;
-  /** What all nodes call the present state of the agent. */
+  /** The version of the agent's present state, the same at all nodes. */
   versionOf(agent: Agent): string;
-  /** Another node has the session of the agent from its record, or will have it. Returns what takes messages to it until then. */
+  /**
+   * Another node has the session of the agent from its record, or will have it. Returns the target that takes messages
+   * to it until then.
+   */
   handleAway(agent: Agent): RelayTarget | undefined;
 }
 
@@ -189,7 +192,7 @@ export class Directory implements Sweepable {
     this.cohort?.handleLeft(agent);
   }
 
-  /** What stands for a session that was here and goes on at another node. */
+  /** The stand-in for a session that was here and continues at another node. */
   standInOf({ id, principal = '', agentId, isElsewhere }: RelayTarget): RelayTarget | undefined {
     if (isElsewhere !== true || agentId === undefined) return undefined;
     const agent = this.#get(principal, agentId);
@@ -329,7 +332,7 @@ export class Directory implements Sweepable {
     return this.#options.limits;
   }
 
-  /** What addresses are derived from. All nodes have the same. */
+  /** Addresses are derived from this key. All nodes have the same one. */
   get key(): Uint8Array {
     return this.#key;
   }

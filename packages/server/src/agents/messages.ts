@@ -34,7 +34,7 @@ export class RelayedMessages {
 
   /**
    * @param reservation the memory that the body takes if it has to be coded again.
-   * @param place of a message of a session on record. @default it is the next one, and was never sent
+   * @param place of a message of a recorded session. @default it is the next one, and was never sent
    */
   take(
     source: ServerEndpoint,
@@ -206,13 +206,13 @@ export class RelayedMessages {
     this.#settleWhenTaken(target.core, entry);
   }
 
-  /** What was sent to a session is in it, or will be when it is on record. */
+  /** Settles the entry as soon as the session has the message: at once, or after the commit that records it. */
   #settleWhenTaken({ record }: RelayTarget['core'], entry: Entry): void {
     if (record === undefined) this.#settle(entry);
     else record.afterCommit(() => this.#settle(entry));
   }
 
-  /** The session has it, on record if it has one. */
+  /** The session has the message, in its record if it has one. */
   #settle(entry: Entry): void {
     const { onSettled } = entry;
     entry.body = entry.onSettled = undefined;
@@ -220,7 +220,8 @@ export class RelayedMessages {
   }
 
   #handleWritten(written: Entry): void {
-    // Only what is on record is written. The node that has recorded it may have been lost, or fenced, before it said so.
+    // A message is written only after it is recorded. The node that has recorded it may have been lost, or fenced,
+    // before it said so.
     this.#settle(written);
     this.#release(written);
     written.remote?.handleWritten();
@@ -239,7 +240,7 @@ export class RelayedMessages {
   }
 
   /**
-   * Another node has a session from its record, or will have it. What is on record of it, it has.
+   * Another node has a session from its record, or will have it. That node has all messages that are in the record.
    *
    * @param target takes the other messages of senders of this node.
    */
@@ -300,7 +301,7 @@ export class RelayedMessages {
     return session.relayed === 0 && this.#peers.get(session)?.deliveries.hasUnwritten !== true;
   }
 
-  /** What another node has to know. Reports for the session wait from now on. */
+  /** The state that another node needs. Reports for the session wait from now on. */
   stateOf(session: RelayTarget): MessagesState {
     this.reports.freeze(session);
     const state = this.#peers.get(session);
@@ -323,7 +324,9 @@ export class RelayedMessages {
     state.heard.restore(heard);
   }
 
-  /** A session goes on here from its record. How many messages its client has sent to each name is not on record. */
+  /**
+   * A session continues here from its record, which does not say how many messages its client has sent to each name.
+   */
   takeOver(session: ServerEndpoint): void {
     const state = this.#of(session);
     state.counter.restore({ counts: [], hasForgotten: true, last: 0 });

@@ -4,18 +4,18 @@ import type { CounterState, MessageRange } from './pending-deliveries.js';
 import type { ReceivedMarks } from './received-marks.js';
 import type { WatchState } from './watchers.js';
 
-/** What the relay knows of the messages of a session that moves. */
+/** The relay's knowledge of the messages of a session that moves. */
 export interface MessagesState {
   /** Last frames of messages to it that are written and not confirmed. */
   readonly frames: readonly number[];
   /** Its own messages whose fate is not known. */
   readonly pending: readonly MessageRange[];
   readonly counter: CounterState;
-  /** What it has of each sender. */
+  /** The last number that it has of each sender. */
   readonly heard: ReceivedMarks['entries'];
 }
 
-/** What goes with the session of an agent to another node. */
+/** State that goes to another node with the session of an agent. */
 export interface AgentState extends MessagesState {
   /** How its HELLO describes it; `undefined` if it is no agent. */
   readonly stated: StringMap | undefined;
@@ -39,7 +39,7 @@ export function readAgentState(text: unknown): AgentState {
   }
   if (!isFields(fields)) throw malformed();
   const [stated, counter, watch] = [get(fields, 'stated'), get(fields, 'counter'), get(fields, 'watch')];
-  // On record, where numbers have fields of their own.
+  // The state comes from a record, in which numbers have fields of their own.
   if (counter === undefined) return { ...NO_NUMBERS, stated: readStated(stated), watch: undefined };
   if (!isFields(counter) || typeof get(counter, 'hasForgotten') !== 'boolean') throw malformed();
   return {

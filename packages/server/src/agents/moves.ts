@@ -11,9 +11,9 @@ import type { RelayTarget } from './target.js';
 
 export type { AgentState } from './move-state.js';
 
-/** What moving an agent asks of other nodes. */
+/** Calls to other nodes that are needed to move an agent. */
 export interface MovePeers {
-  /** Holds what is for the agent from now on. */
+  /** Holds messages for the agent from now on. */
   hold(agent: Agent): HoldingTarget;
   /** The agent of this node that was held stays: what was held is for it. */
   release(target: HoldingTarget): void;
@@ -36,11 +36,11 @@ export interface MovePeers {
   /**
    * The agent has come here from the node `from`, where messages of and to it are accounted for.
    *
-   * @returns what has stood for it here, and goes on for what is under way.
+   * @returns the stand-in that it had here, which continues with the messages that are under way.
    */
   adopt(agent: Agent, from: string, account: AccountEvents): HoldingTarget | undefined;
   /**
-   * The agent of a session on record is here, which no node has had any more.
+   * The agent of a recorded session is here. No other node has the session any more.
    *
    * @returns as {@link adopt}.
    */
@@ -68,11 +68,11 @@ export interface HoldingTarget extends RelayTarget {
 /**
  * Sessions of agents that move to another node. The node that has one:
  *
- * 1. {@link hold}: what others send to it waits.
+ * 1. {@link hold}: messages to it wait.
  * 2. When {@link isQuiet}, takes {@link stateOf} together with the snapshot of the session.
  * 3. When the other node has taken it: {@link handleMoved}, before it forgets the session. Otherwise {@link release}.
  *
- * At its deadline it calls {@link settle} first, after which the session is quiet and cannot go on here.
+ * At its deadline it calls {@link settle} first, after which the session is quiet and cannot continue here.
  *
  * The node that takes it calls {@link read} before it takes it, and {@link adopt} afterwards.
  *
@@ -90,7 +90,7 @@ export class AgentMoves {
     this.#relay = relay;
   }
 
-  /** What other sessions send to this one, and news of the directory, wait from now on. Again is allowed. */
+  /** Messages of other sessions to this one, and news of the directory, wait from now on. May be called again. */
   hold(session: ServerEndpoint): void {
     this.#held.add(session);
     this.#directory.watchers.hold(session);
@@ -103,7 +103,7 @@ export class AgentMoves {
   #holdAgent(session: ServerEndpoint): Agent | undefined {
     const agent = this.#directory.agentOf(session);
     if (agent === undefined || this.peers === undefined) return undefined;
-    // What was sent before an earlier move may still be on its way.
+    // Messages that were sent before an earlier move may still be under way.
     if (agent.former === undefined) agent.via ??= this.peers.hold(agent);
     return agent;
   }
@@ -121,7 +121,7 @@ export class AgentMoves {
     );
   }
 
-  /** Whether this stream of the session is its watch of the directory, which goes on after a move. */
+  /** Whether this stream of the session is its watch of the directory, which continues after a move. */
   isWatch(session: ServerEndpoint, streamId: number): boolean {
     return this.#directory.watchers.stateOf(session)?.stream === streamId;
   }
@@ -160,16 +160,17 @@ export class AgentMoves {
     this.#relay.messages.settle(session);
   }
 
-  /** What is under way through a stand-in may arrive, but nothing will be known of it. */
+  /** Messages that are under way through a stand-in may arrive, but this node will not learn whether they did. */
   #abandon(target: HoldingTarget): void {
     this.#relay.handleEnded(target, false);
     target.reset();
   }
 
   /**
-   * What the other node needs, as JSON; `undefined` for nothing. Call it when {@link isQuiet}, with the snapshot.
+   * The state that the other node needs, as JSON; `undefined` if it needs none. Call it when {@link isQuiet}, with the
+   * snapshot.
    *
-   * @param how the record of a session has numbers and messages itself.
+   * @param how a `record` has the numbers and messages of a session itself.
    */
   stateOf(session: ServerEndpoint, how: 'move' | 'record'): string | undefined {
     if (how === 'record') {
@@ -208,7 +209,7 @@ export class AgentMoves {
     return readAgentState(text);
   }
 
-  /** A session that is restored here, and is of this node now, goes on as the agent that it was. */
+  /** A session that is restored here, and is of this node now, continues as the agent that it was. */
   adopt(session: ServerEndpoint, state: AgentState, from: string | undefined): void {
     const { stated, watch } = state;
     if (from === undefined) return this.takeOver(session, stated ?? {});
@@ -218,7 +219,9 @@ export class AgentMoves {
     }
   }
 
-  /** A session of a node that has died goes on here as its agent, of which others may have kept the entry. */
+  /**
+   * A session of a node that has died continues here as its agent. Other nodes may have kept the entry of the agent.
+   */
   takeOver(session: ServerEndpoint, stated: StringMap): void {
     if (session.agentId === undefined || !isAgentId(session.agentId)) return;
     if (stated['agents'] === undefined || session.negotiated.extensions['agents'] === undefined) return;
@@ -256,7 +259,7 @@ export class AgentMoves {
     this.#goOnWith(agent, this.peers?.adopt(agent, from, account));
   }
 
-  /** What has stood for the agent here takes messages until everything is written that it has. */
+  /** The agent's former stand-in takes messages until it has written all that it holds. */
   #goOnWith(agent: Agent, former: HoldingTarget | undefined): void {
     if (former === undefined || former.isIdle) return;
     agent.former = former;

@@ -26,9 +26,9 @@ export interface RemoteDelivery {
   handleTaken(): void;
   handleWritten(): void;
   handleConfirmed(): void;
-  /** It may arrive or not, and nothing more will be known of it. */
+  /** It may arrive or not; the sender learns nothing more of it. */
   handleLost(): void;
-  /** The session goes on at another node, to which the sender's node sends the message again if necessary. */
+  /** The session continues at another node, to which the sender's node sends the message again if necessary. */
   handleAway(): void;
   handleRefused(error: ProtocolError): void;
 }
@@ -57,7 +57,7 @@ export interface Entry extends PendingDelivery {
   isDoubtful: boolean;
   /** `undefined` as soon as it was called. */
   onSettled: (() => void) | undefined;
-  /** What to send again if the session goes on elsewhere without it. */
+  /** The body to send again if the session continues elsewhere without the message. */
   body: ReceivedBody | undefined;
 }
 
@@ -346,7 +346,7 @@ export class MessageCounter {
     return this.#hasForgotten ? undefined : (count ?? 0) + 1;
   }
 
-  /** What another node goes on counting with. */
+  /** The counts from which another node continues. */
   state(): CounterState {
     return { counts: [...this.#counts], hasForgotten: this.#hasForgotten, last: this.#last };
   }
@@ -360,7 +360,7 @@ export class MessageCounter {
 
 const MAX_NAMES = 1024;
 
-/** What is known of the messages of one session. */
+/** The known state of the messages of one session. */
 export interface PeerState {
   /** Messages to the session that it has not confirmed. */
   readonly deliveries: DeliveryLog;

@@ -17,7 +17,7 @@ const UNSURE = 1;
 
 /**
  * Which messages of other sessions a session has. Each sender numbers its messages upwards, in the order in which it has
- * sent them, and keeps their numbers when it goes on at another node; so the last number of each sender is enough.
+ * sent them, and keeps their numbers when it continues at another node; so the last number of each sender is enough.
  */
 export class ReceivedMarks {
   /** Twice the number of the last message, and {@link UNSURE}. */

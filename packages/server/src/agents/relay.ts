@@ -95,7 +95,7 @@ export class Relay {
     this.messages.handleRebuilt(session, confirmed);
   }
 
-  /** The session ends here, and goes on at another node. */
+  /** The session ends here, and continues at another node. */
   handleMoved(session: RelayTarget): void {
     this.requests.handleEnded(session);
     this.#moved.add(session);
@@ -116,7 +116,7 @@ export class Relay {
   }
 }
 
-/** The place of a message of a session on record, which has a number at all nodes. */
+/** The place of a message of a recorded session. The message has the same number at all nodes. */
 function placeOf({
   number,
   redelivered = false,

@@ -190,7 +190,7 @@ export class RelayedRequests {
     return true;
   }
 
-  /** Ends a reply that cannot go on. Returns whether it answers another session. */
+  /** Ends a reply that cannot continue. Returns whether it answers another session. */
   fail(target: RelayTarget, targetStream: number, error: ProtocolError): boolean {
     const request = this.#table.receivedBy(target, targetStream);
     if (request === undefined) return false;
@@ -239,7 +239,7 @@ export class RelayedRequests {
     else request.target.tell((core) => core.channel.cancel(request.targetStream));
   }
 
-  /** A tensor cannot go on. */
+  /** Gives up a tensor that cannot continue. */
   giveUp(source: RelayTarget, sourceStream: number, error: unknown): void {
     const request = this.#table.sentBy(source, sourceStream);
     if (request === undefined) return;

@@ -33,7 +33,7 @@ export interface Verdict {
   /** From 0 to 1. */
   readonly confidence?: number | undefined;
   /**
-   * Ends the session with REJECT SECURITY_POLICY, or refuses to send. If false, the content goes on with the
+   * Ends the session with REJECT SECURITY_POLICY, or refuses to send. If false, the content is delivered with the
    * verdict as its `securityStatus`. @default !safe
    */
   readonly block?: boolean | undefined;

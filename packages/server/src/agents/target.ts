@@ -9,7 +9,7 @@ import type {
 import type { BodyCoder, BodyToSend, ServerSessionCore, StreamQueue } from '@parlance/protocol/internal';
 import type { MessageSequence } from './received-marks.js';
 
-/** What the relay asks of the session of an agent: one of this node, or its stand-in for one of another node. */
+/** The relay's view of the session of an agent: a session of this node, or the stand-in for one of another node. */
 export interface RelayTarget {
   readonly id: string;
   readonly principal: string | undefined;
@@ -21,9 +21,12 @@ export interface RelayTarget {
   state: SessionState;
   /** Bodies for the session go unchanged to its node, which codes them if necessary. */
   readonly isRemote: boolean;
-  /** How long it outlives its node because it is on record, in milliseconds; 0 if it is not. */
+  /** How long it outlives its node because it is recorded, in milliseconds; 0 if it is not. */
   readonly retentionMs: number;
-  /** Another node has the session from its record, or will have it: its client says again what no other session has. */
+  /**
+   * Another node has the session from its record, or will have it: its client sends the messages again that no other
+   * session has.
+   */
   readonly isElsewhere?: boolean;
   /**
    * Requests to it wait here for a stream; `undefined` if they wait at its node.
@@ -52,7 +55,7 @@ export interface RelayTarget {
 
 export interface RelayCore {
   readonly channel: RelayChannel;
-  /** Of a session of this node that is on record. */
+  /** The record of a session of this node, if it has one. */
   readonly record?: Pick<NonNullable<ServerSessionCore['record']>, 'afterCommit' | 'hear'> | undefined;
   /** Codecs that the client has not loaded yet. */
   readonly awaitedCodecs: ReadonlySet<LaterCodec>;

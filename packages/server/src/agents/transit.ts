@@ -30,7 +30,10 @@ export interface RelayStats {
 /** Bytes of memory that a recoded body takes in addition to its content. */
 const RECODED_OVERHEAD = 1024;
 
-/** What relayed messages, requests and tensors share: whether they may pass, in which coding, and whose credit is returned. */
+/**
+ * The rules for relayed messages, requests and tensors: whether they may pass, in which coding, and whose credit is
+ * returned.
+ */
 export class Transit {
   readonly stats: { -readonly [Key in keyof RelayStats]: RelayStats[Key] } = {
     forwarded: 0,
@@ -119,7 +122,7 @@ export class Transit {
   }
 
   /**
-   * A body of `from` in a coding that `to` understands. What goes to another node is coded there.
+   * A body of `from` in a coding that `to` understands. A body for another node is coded there.
    *
    * @param stream the stream that the body is a part of.
    * @throws {ProtocolError} any error of decoding or coding.

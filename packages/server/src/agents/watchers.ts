@@ -10,7 +10,7 @@ import { type Agent, infoOf } from './agent.js';
 import type { Policy } from './policy.js';
 import type { RelayTarget } from './target.js';
 
-/** What watchers ask of the directory. */
+/** The directory as watchers use it. */
 export interface WatchersHost {
   readonly policy: Pick<Policy, 'mayList' | 'isDecided'>;
   agentAt(address: string): Agent | undefined;
@@ -20,7 +20,7 @@ export interface WatchersHost {
   addressOf(principal: string, id: string): string;
 }
 
-/** A watch that another node goes on with: the stream that it answers, and what was sent of each agent. */
+/** A watch that another node continues: the stream that it answers, and the version that was sent of each agent. */
 export interface WatchState {
   readonly stream: number;
   readonly sent: readonly (readonly [name: string, version: string])[];
@@ -42,8 +42,8 @@ interface Watcher {
 }
 
 /**
- * What a watcher was told by a node that has died, of which the versions mean nothing here; `undefined` if it has not got
- * the whole first list.
+ * The names that a node which has died has sent to a watcher. Its versions mean nothing here. `undefined` if the
+ * watcher has not received the whole first list.
  */
 function namesIn(said: readonly Message[]): WatchState['sent'] | undefined {
   const names = new Set<string>();
@@ -85,7 +85,7 @@ export class Watchers {
     };
   }
 
-  /** The handler that goes on with a watch of another node. */
+  /** The handler that continues a watch of another node. */
   resumed(asker: ServerEndpoint, { stream, sent }: WatchState): RequestHandler {
     return (_request, { signal }) => {
       const { principal = '' } = asker;

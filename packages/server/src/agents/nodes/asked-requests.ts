@@ -141,7 +141,7 @@ export class AskedRequests {
     const asked = this.#asked.get(ref);
     this.#asked.delete(ref);
     if (asked !== undefined && asked.owed > 0) this.#answered.set(ref, asked);
-    // What its sender has written of a tensor that was refused is not under way any more.
+    // The bytes that the sender has written of a refused tensor are not under way any more.
     for (const { onWritten } of asked?.underWay ?? []) onWritten();
   }
 }

@@ -8,7 +8,7 @@ import { AGENTS, type RelayMessageType } from './messages.js';
 import { settled, World } from './testing/relay-world.js';
 import { Client } from './testing/simulated-session.js';
 
-/** What a node takes from another one that does not keep to the rules. */
+/** A node guards itself against another one that does not keep to the rules. */
 
 afterEach(() => vi.restoreAllMocks());
 

@@ -81,7 +81,7 @@ export class IncomingRelay implements LinkEnd, RemoteWire {
     this.#inflows.tellConfirmed();
   }
 
-  /** What the other node has under way to sessions of this one. */
+  /** Messages that the other node has under way to sessions of this one. */
   get inflows(): Pick<
     Inflows,
     'beginAgain' | 'end' | 'hold' | 'isHolding' | 'isSettled' | 'release' | 'tellConfirmed'

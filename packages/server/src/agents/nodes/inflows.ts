@@ -13,14 +13,14 @@ export interface Inflow {
   access: 'open' | 'asked' | 'held';
   /** How often it was asked. */
   holds: number;
-  /** What still comes is refused. */
+  /** Messages that still come are refused. */
   isCut: boolean;
   written: number;
   confirmed: number;
   toldConfirmed: number;
 }
 
-/** What one other node has under way to sessions of this one, on one connection. */
+/** Messages that one other node has under way to sessions of this one, on one connection. */
 export class Inflows {
   readonly #accessTo: (sessionId: string) => 'open' | 'held' | 'gone';
   readonly #send: (type: RelayMessageType, fields: readonly unknown[]) => void;

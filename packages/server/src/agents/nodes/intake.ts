@@ -43,7 +43,7 @@ export class Intake {
     this.#wait(stream, size, begin, refuse);
   }
 
-  /** What waits of a stream is not wanted any more. */
+  /** Drops the waiting pieces of a stream. */
   drop(stream: number): void {
     const waiting = this.#waiting.get(stream);
     this.#waiting.delete(stream);

@@ -6,18 +6,19 @@ import { countField, malformed, textField } from '../../cluster/link/message.js'
 export const AGENTS = 'agents';
 
 /**
- * What two nodes tell each other about the bodies of their agents. One node dials and passes on what its agents send; the
+ * Messages of two nodes about the bodies of their agents. One node dials and passes on what its agents send; the
  * other one answers.
  *
  * From the node of the sender: `open` names a sender by a number, and `use` a way to a session, on which messages count from
  * 1 on; `message`, `request` and `tensor` begin something on a way (a message with its number in the session of its sender, and
- * whether it comes again), `piece` goes on with a tensor, `cancel` ends a request,
- * `read` returns credit of replies, `close` ends a sender, `leave` a way. From the node of the receiver: `ready` lets what
- * waits for a way begin, and `hold` lets it wait again, which `holding` confirms; `taken` says that a session has a message,
- * `written`, `confirmed`, `refused` and `lost` are about messages on a way, `credit` about a request; `part`, `response`, `end`, `fail` and `reject` answer it;
- * `gone` ends a way, and `again` as well, for a session that goes on: what is not written is sent again on another way. From the former node of a session that has moved to the other one: `account` says that it keeps account
- * of messages of or to the session, and names a way to it; `report` tells the session of a message of its that is lost,
- * `settled` says that it knows the fate of all others.
+ * whether it comes again), `piece` continues a tensor, `cancel` ends a request, `read` returns credit of replies,
+ * `close` ends a sender, `leave` a way. From the node of the receiver: `ready` lets messages begin that wait for a way,
+ * and `hold` lets them wait again, which `holding` confirms; `taken` says that a session has a message, `written`,
+ * `confirmed`, `refused` and `lost` are about messages on a way, `credit` about a request; `part`, `response`, `end`,
+ * `fail` and `reject` answer it; `gone` ends a way, and `again` as well, for a session that continues: messages that
+ * are not written are sent again on another way. From the former node of a session that has moved to the other one:
+ * `account` says that it keeps account of messages of or to the session, and names a way to it; `report` tells the
+ * session of a message of its that is lost, `settled` says that it knows the fate of all others.
  */
 export type RelayMessageType =
   | 'open'
@@ -50,7 +51,7 @@ export type RelayMessageType =
   | 'report'
   | 'settled';
 
-/** What a body takes besides its bytes. */
+/** Memory that a body takes besides its bytes. */
 const BODY_OVERHEAD = 64;
 const NOTHING = new Uint8Array(0);
 
@@ -91,7 +92,7 @@ export function readBody(fields: readonly unknown[], bytes: Uint8Array): Receive
   };
 }
 
-/** What bytes count until the other node says that they are written. */
+/** The charge for bytes until the other node says that they are written. */
 export function chargeOf(bytes: number): number {
   return bytes + BODY_OVERHEAD;
 }

@@ -116,7 +116,7 @@ export class OutgoingRelay implements LinkEnd, TargetWire {
 
   // --- of sessions that have moved to the other node
 
-  /** From now on reports about the messages of a session go on this connection. @param way to it, of `target`. */
+  /** From now on, this connection carries reports about the messages of a session. @param way to it, of `target`. */
   keepAccount(moved: MovedSession, way: number, target: RemoteTarget): void {
     this.#moved.set(moved.id, moved);
     this.#ways.set(way, target);

@@ -39,7 +39,7 @@ export interface RelayPeersOptions {
   readonly links: Links;
 }
 
-/** What a node that an agent has left keeps account of, as the node knows it where the agent is now. */
+/** The account that the agent's former node keeps of its messages, as the agent's present node sees it. */
 interface Account {
   /** The former node of the agent. */
   readonly from: string;
@@ -52,7 +52,7 @@ interface Account {
   age: number;
 }
 
-/** What agents of this node and of others write to each other, on the links between their nodes. */
+/** Messages between agents of this node and of others, on the links between the nodes. */
 export class RelayPeers {
   readonly #logger: Logger;
   readonly #options: RelayPeersOptions;
@@ -85,15 +85,15 @@ export class RelayPeers {
   // --- agents that move
 
   /**
-   * The session of an agent of this node goes on elsewhere from its record, or will.
+   * The session of an agent of this node continues elsewhere from its record, or will.
    *
-   * @returns what holds messages to it until it is known where.
+   * @returns the target that holds messages to it until its node is known.
    */
   handleAway({ session, former }: Agent): RemoteTarget {
     for (const outgoing of this.#outgoing.values()) outgoing.handleEnded(session);
     const { id: sessionId, principal = '', agentId = '', negotiated, retentionMs } = session;
     const agent = { sessionId, principal, agentId, negotiated, retentionMs };
-    // What has not been written since it came here waits there.
+    // Messages that have not been written since it came here wait in its former stand-in.
     const target = former instanceof RemoteTarget ? former : this.holdFor(agent);
     target.onSettled = undefined;
     target.state = 'suspended';
@@ -113,7 +113,7 @@ export class RelayPeers {
     return this.#createTarget(agent, this.#options.incarnation, undefined);
   }
 
-  /** What is for an agent goes to another node, or this one. */
+  /** Sends messages for an agent to another node, or to this one. */
   reroute(target: RelayTarget, node: string = this.#options.incarnation): void {
     if (target instanceof RemoteTarget) target.reroute(this.#routeTo(node));
   }
@@ -227,7 +227,7 @@ export class RelayPeers {
     for (const { inflows } of this.#incoming.keys()) inflows.release(sessionId);
   }
 
-  /** What is not known of messages of a session that has come here will never be. */
+  /** The fate of messages of a session that has come here will stay unknown if it is unknown now. */
   giveUpAccount(sessionId: string): void {
     this.#closeAccount(sessionId, false);
   }
@@ -235,7 +235,7 @@ export class RelayPeers {
   /** A node speaks for sessions that have begun there, and for agents that are known, as those may have moved. */
   #maySpeakFor(node: string, { sessionId, principal, agentId }: RemoteAgent): boolean | undefined {
     if (node === this.#options.incarnation || incarnationOf(sessionId) === node) return true;
-    // Only this node knows what a session says that is here, unless it is about to be elsewhere. One on record may be
+    // Only this node speaks for a session that is here, unless the session is about to leave. A recorded one may be
     // elsewhere already, and any node may claim it.
     const here = this.#find(sessionId);
     if (here?.isHeld === false && here.session.retentionMs === 0) return false;

@@ -12,13 +12,13 @@ const SEEDS = Array.from({ length: HISTORIES }, (_, i) => FIRST + i);
 const AGENTS = 5;
 const ALL = { cut: 0.01, kill: 0.002, giveUp: 0.002, steal: 0.002 };
 
-/** @param durable how many of the agents have durable sessions, which go on in all of that. */
+/** @param durable how many of the agents have durable sessions, which survive all of that. */
 async function run(seed: number, durable: number, faults: Faults) {
   const history = new History(seed, durable);
   await history.run(faults);
   const isDurable = new Set(history.clients.slice(0, durable).map(({ name }) => name));
   const lost = new Set(history.clients.filter(({ isLost }) => isLost).map(({ name }) => name));
-  // What a plain session had when it died with its node is told by the node of the sender, which may have changed.
+  // The node of the sender, which may have changed, reports what a plain session had when it died with its node.
   const found = history.verify().filter((fault) => {
     const [from = '', to = ''] = fault.split(' ');
     return !(fault.endsWith('was lost') && isDurable.has(from) && lost.has(to));
@@ -64,7 +64,7 @@ describe('messages between durable agents', { timeout: 600_000 }, () => {
   it.each<[string, () => unknown]>([
     ['receivers remember nothing', () => vi.spyOn(ReceivedMarks.prototype, 'check').mockReturnValue('new')],
     [
-      'what was heard does not go on record',
+      'the messages that were heard are not recorded',
       () =>
         vi.spyOn(SimulatedDurableSession.prototype, 'core', 'get').mockImplementation(function (
           this: SimulatedDurableSession,
@@ -73,7 +73,7 @@ describe('messages between durable agents', { timeout: 600_000 }, () => {
         }),
     ],
     [
-      'a message counts as taken before it is on record',
+      'a message counts as taken before it is recorded',
       () =>
         vi.spyOn(SimulatedDurableSession.prototype, 'core', 'get').mockImplementation(function (
           this: SimulatedDurableSession,

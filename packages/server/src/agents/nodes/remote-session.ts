@@ -78,7 +78,7 @@ export abstract class RemoteSession implements RelayTarget {
     this.#intake?.handleTick();
   }
 
-  /** What waits is over. */
+  /** Closes the intake with everything that waits in it. */
   protected closeIntake(): void {
     this.#intake?.close();
     this.#intake = undefined;
@@ -109,7 +109,7 @@ export abstract class RemoteSession implements RelayTarget {
   }
 }
 
-/** What no session is asked in its role. */
+/** Methods of a session that are never called in this role. */
 export const UNUSED = {
   send() {},
   request: () => 0,

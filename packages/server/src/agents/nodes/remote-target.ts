@@ -50,7 +50,7 @@ interface Leg {
   isReady: boolean;
 }
 
-/** What the end of a connection means for a target that has used it. */
+/** The effect of the end of a connection on a target that has used it. */
 export type Loss =
   /** Nothing is under way any more. */
   | 'all'
@@ -64,8 +64,8 @@ export type Loss =
 /**
  * Stands for an agent of another node, to which agents of this node write.
  *
- * When its session moves, it takes another route. What is new waits until all that went the old way is written, so that
- * nothing overtakes it.
+ * When its session moves, it takes another route. New messages wait until all that went the old way are written, so
+ * that they overtake none.
  */
 export class RemoteTarget extends RemoteSession {
   readonly #targetHost: TargetHost;
@@ -77,7 +77,7 @@ export class RemoteTarget extends RemoteSession {
   readonly #sent = new SentMessages();
   #written = 0;
   #confirmed = 0;
-  /** Where the next connection begins to count. */
+  /** The number from which the next connection counts. */
   #base = 0;
   #leg: Leg | undefined;
   #former: Leg | undefined;
@@ -171,7 +171,7 @@ export class RemoteTarget extends RemoteSession {
   /** The session is elsewhere. */
   reroute(route: Route): void {
     this.#next = route;
-    // Its former node puts nothing on record any more, so it need not be waited for.
+    // Its former node records nothing any more, so new messages need not wait for that node.
     if (this.retentionMs > 0 && this.#leg !== undefined) {
       this.#leg.wire.leave(this.#leg.number);
       this.#sendAgain(true);
@@ -210,7 +210,7 @@ export class RemoteTarget extends RemoteSession {
   }
 
   /**
-   * What was held goes to the node that the session has moved to.
+   * Sends the held messages to the node that the session has moved to.
    *
    * @param number of the way that the account of the session names.
    * @param written messages that were written to the session here, which that node counts as the first ones.
@@ -230,7 +230,7 @@ export class RemoteTarget extends RemoteSession {
     wire.use(number, this);
   }
 
-  /** What waits may go. */
+  /** Messages that wait may go. */
   handleReady(number: number): void {
     if (this.#leg?.number !== number) return;
     this.#leg.isReady = true;
@@ -238,7 +238,7 @@ export class RemoteTarget extends RemoteSession {
     this.#settle();
   }
 
-  /** What is new waits: the session may be about to move. */
+  /** New messages wait: the session may be about to move. */
   handleHold(number: number): void {
     if (this.#leg?.number === number) this.#leg.isReady = false;
   }
@@ -359,7 +359,7 @@ export class RemoteTarget extends RemoteSession {
         this.#settle();
         this.#beginIfNeeded();
       });
-      // What is written is confirmed with what comes after it, or is lost with the session.
+      // Written messages are confirmed with the next ones, or are lost with the session.
       return { messages: 0, confirmed };
     }
     if (!isLost(this.#former)) return { messages: 0, confirmed: 0 };

@@ -6,13 +6,13 @@ import type { TableEntry } from '../../engine/engine.js';
 import type { Agent } from '../agent.js';
 import { readAgreement } from './incoming.js';
 
-/** What the engine has of an agent: whose it is, and how its node describes it. */
+/** The engine's record of an agent: whose it is, and how its node describes it. */
 
 /** Characters of a record, and those that tell states of an agent apart. */
 const MAX_RECORD = 32 * 1024;
 const DIGEST_LENGTH = 12;
 
-/** Names a record, so that a watch can go on at another node. */
+/** Names a record, so that a watch can continue at another node. */
 export function digestOf(record: string): string {
   return createHash('sha256').update(record).digest('base64url').slice(0, DIGEST_LENGTH);
 }

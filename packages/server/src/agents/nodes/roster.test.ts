@@ -270,7 +270,7 @@ describe('the agents of two nodes', () => {
     const late = (record = written.record) =>
       b.link.table('agents').put('acme:worker', { ...written, record }, undefined);
     const now = async () => (await b.link.table('agents').read()).entries.get('acme:worker');
-    // What it has said before.
+    // A record from before.
     await late(written.record.replace('"suspended":false', '"suspended":true'));
     await expect.poll(now).toEqual(written);
     former.leave();

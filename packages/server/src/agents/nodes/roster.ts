@@ -31,7 +31,7 @@ export interface RosterPeers {
   targetOf(node: string, agent: RemoteAgent): RelayTarget;
   /** For an agent of this node whose session another node has from its record, or will have. */
   handleAway(agent: Agent): RelayTarget;
-  /** What is for the agent goes to another node from now on. */
+  /** Messages for the agent go to another node from now on. */
   reroute(target: RelayTarget, node: string): void;
   /** It is not needed any more. */
   forget(target: RelayTarget): void;
@@ -59,7 +59,7 @@ interface Other extends TableEntry, Holder {
   readonly seenAt: number;
   /** It has moved from here, which the engine may not know yet. */
   readonly isMoved?: boolean | undefined;
-  /** Its node is gone since then, and its session is on record. A clock reading. */
+  /** The clock reading at which its node was found gone, if its session is recorded. */
   awaitedSince?: number | undefined;
 }
 
@@ -68,7 +68,7 @@ export class Roster implements Cohort {
   readonly #options: RosterOptions;
   readonly #own = new Map<string, Own>();
   readonly #others = new Map<string, Other>();
-  /** What the engine says, and the number of the change that has said it. */
+  /** The engine's entries, each with the number of the change that has made it. */
   readonly #table = new Map<string, { readonly entry: TableEntry; readonly position: number }>();
   readonly #entries: TableEntries;
   readonly #orphans: Orphans;
@@ -118,7 +118,7 @@ export class Roster implements Cohort {
       this.#entries.write(key, () => this.#entries.put(key, undefined, holder));
   }
 
-  /** Any node may go on with the session of an agent whose node is gone. */
+  /** Whether another node may still continue the session of an agent whose node is gone. */
   #isAwaited(other: Other): boolean {
     const { directory, now } = this.#options;
     const { target, record } = other;

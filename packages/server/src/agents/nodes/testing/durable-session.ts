@@ -2,9 +2,9 @@ import { ProtocolError, type SessionEvent } from '@parlance/protocol';
 import type { Relay } from '../../relay.js';
 import { type Body, type Client, type Queued, SimulatedSession } from './simulated-session.js';
 
-/** A durable session without its core: what is on record of it, what its client keeps, and the process that has it. */
+/** A durable session without its core: its record, the state of its client, and the process that has it. */
 
-/** What outlives processes. */
+/** The state of a session that outlives processes. */
 export class Life {
   readonly client: Client;
   readonly sessionId: string;
@@ -24,7 +24,7 @@ export class Life {
   }
 }
 
-/** What happens until it is put on record. */
+/** Events of a session since its last commit. */
 interface Commit {
   readonly said: Queued[];
   readonly heard: [sender: string, number: number][];
@@ -46,7 +46,7 @@ export class SimulatedDurableSession extends SimulatedSession {
   readonly #epoch: number;
   #commit = newCommit();
 
-  /** A process goes on with a session, or begins it. */
+  /** A process continues a session, or begins it. */
   constructor(life: Life, relay: Relay) {
     super(life.sessionId, life.client, relay);
     this.life = life;
@@ -58,7 +58,7 @@ export class SimulatedDurableSession extends SimulatedSession {
     return { ...this.plainCore, record: this.durable };
   }
 
-  /** What a session has that is not durable. */
+  /** The core of a session that is not durable. */
   get plainCore() {
     return { ...super.core };
   }
@@ -80,7 +80,7 @@ export class SimulatedDurableSession extends SimulatedSession {
   }
 
   override perform(command: (core: unknown) => unknown): unknown {
-    if (this.isGivenUp) throw new ProtocolError('session_closed', 'the session goes on elsewhere');
+    if (this.isGivenUp) throw new ProtocolError('session_closed', 'the session continues elsewhere');
     return super.perform(command);
   }
   override tell(command: (core: unknown) => void): void {
@@ -103,7 +103,7 @@ export class SimulatedDurableSession extends SimulatedSession {
     this.#commit.settled.push(number);
   }
 
-  /** Puts what has happened on record, and tells it. */
+  /** Records what has happened, and reports it afterwards. */
   record(): void {
     if (this.isFenced) return;
     const { said, heard, settled, waiting } = this.#commit;

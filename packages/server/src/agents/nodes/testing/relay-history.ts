@@ -126,7 +126,7 @@ export class History {
     return this.#lastStream;
   }
 
-  /** Bytes go on, at random places. */
+  /** Delivers bytes at random places. */
   #carry(): void {
     for (let i = 0; i < 4; i++) {
       this.pick(this.world.ends.flatMap(({ pair }) => pair))?.deliver();
@@ -151,7 +151,7 @@ export class History {
     );
   }
 
-  /** Durable sessions are put on record, given up, taken over and fenced, in any order. */
+  /** Records durable sessions, gives them up, takes them over and fences them, in any order. */
   #goOnDurably({ giveUp = 0, steal = 0 }: Faults): void {
     const { random } = this;
     for (const { node, session } of this.durableSessions) {
@@ -275,7 +275,7 @@ export class History {
     }
   }
 
-  /** What is wrong, in words. */
+  /** Describes all faults in words. */
   verify(): string[] {
     const faults = this.clients.flatMap((client) => client.faults);
     for (const sender of this.clients) {
@@ -295,7 +295,7 @@ export class History {
       }
       for (const receiver of this.clients)
         for (const [from, number] of receiver.late) {
-          // Only what a deadline has cut off may still be on its way when its sender goes on elsewhere.
+          // Only a message that a deadline has cut off may still be under way when its sender continues elsewhere.
           const isReported = sender.reported.get(receiver.name)?.get(number) === 'unknown';
           if (from === sender.name && !(this.settles > 0 && isReported))
             faults.push(`${receiver.name}: ${from} ${number} was late`);

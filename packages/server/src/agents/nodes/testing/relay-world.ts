@@ -108,7 +108,7 @@ export class SimulatedNode {
     return session;
   }
 
-  /** Goes on with a durable session that another node had, or begins it. */
+  /** Continues a durable session that another node had, or begins it. */
   take(life: Life): void {
     const session = new SimulatedDurableSession(life, this.relay);
     const endpoint = session as never as ServerEndpoint;
@@ -127,13 +127,13 @@ export class SimulatedNode {
     this.directory.join(endpoint);
   }
 
-  /** What a server does with a durable session for which any other node may have its record. */
+  /** Gives up a durable session as a server does, so that any other node may take it from its record. */
   giveUp(session: SimulatedDurableSession): void {
     session.isElsewhere = session.isGivenUp = true;
     this.#leave(session);
   }
 
-  /** What a server does with a session that is over. */
+  /** Forgets a session that is over, as a server does. */
   forget(session: SimulatedSession): void {
     session.state = 'closed';
     this.sessions.delete(session.id);

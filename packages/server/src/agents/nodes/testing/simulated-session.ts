@@ -24,7 +24,7 @@ export class Client {
   readonly name: string;
   /** Numbers of messages, by sender. */
   readonly heard = new Map<string, number[]>();
-  /** What became of its own messages, by receiver. */
+  /** The reported outcomes of its own messages, by receiver. */
   readonly reported = new Map<string, Map<number, Undelivered['outcome']>>();
   readonly sent = new Map<string, number>();
   /** Parts of each request that it has made; `ended` comes last. */
@@ -78,7 +78,7 @@ export interface Queued {
   readonly onWritten?: ((frame: number) => void) | undefined;
 }
 
-/** What of a session goes to another node with its snapshot. */
+/** State of a session that goes to another node with its snapshot. */
 interface Carried {
   readonly frames: number;
   readonly confirmed: number;
@@ -219,7 +219,7 @@ export class SimulatedSession {
     this.client.faults.push(`${this.client.name}: ${String(error)}`);
   }
 
-  /** Goes on with a watch, whose news the client applies at once. */
+  /** Continues a watch, whose news the client applies at once. */
   answer(stream: number, body: unknown, handler: WatchHandler): void {
     void this.#answer(stream, body, handler);
   }
