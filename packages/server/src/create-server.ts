@@ -70,17 +70,18 @@ export interface Server<Data = unknown> extends AsyncDisposal {
   readonly admin: Listening | undefined;
   /**
    * Sends GOAWAY to every session and admits no new ones; sessions that lose their connection may still resume.
-   * Streams may finish until the deadline; sessions that are left then are closed. A client that has been away for 5 s is
-   * not waited for, unless other nodes go on with its session. Stops listening and resolves when no session is left.
+   * Streams may finish until the deadline; sessions that are left then are closed. The drain does not wait for a client
+   * that has been away for 5 s, unless other nodes continue its session. Stops listening and resolves when no session
+   * is left.
    *
    * @throws {ProtocolError} `invalid_option`.
    */
   drain(options?: DrainOptions): Promise<DrainResult>;
   /**
-   * Stops at once: a drain whose deadline is now. Each client is told that the server goes away, and comes back to the next one;
-   * replies that are not complete fail there with `session_lost`. Durable sessions stay on record. Waits for clients to leave up
-   * to `closingTimeoutMs`, and stops listening. What is being opened is given up: a `listen` that has not resolved rejects. All
-   * calls get one promise; the options of the first one count.
+   * Stops at once: a drain whose deadline is now. Each client is notified that the server goes away, and comes back to
+   * the next one; replies that are not complete fail there with `session_lost`. Records of durable sessions stay. Waits
+   * for clients to leave up to `closingTimeoutMs`, and stops listening. Ports that are being opened are given up: a
+   * `listen` that has not resolved rejects. All calls get one promise; the options of the first one count.
    *
    * @throws {ProtocolError} `invalid_option`.
    */
@@ -131,7 +132,7 @@ export function createServer<Data = unknown>(options: ServerOptions<Data> = {}):
   return new DefaultServer(resolved, features) as Server<Data>;
 }
 
-/** What a server has without a word. */
+/** The features that a server has without a setting. */
 export function defaultFeatures({
   authenticate,
   engine,

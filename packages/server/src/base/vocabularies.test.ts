@@ -53,7 +53,7 @@ it('loads those whose packages are missing before it listens, which fails', asyn
   await expect(prepared).rejects.toThrow('not installed');
 });
 
-it('loads all of them before it listens if sessions on record may need them', async () => {
+it('loads all of them before it listens if recorded sessions may need them', async () => {
   const prepared = vocabularies().prepare(true);
   expect(names()).toEqual(NAMES);
   for (const { end } of loads) end();

@@ -5,7 +5,7 @@ import { clientSide } from './client-side.js';
 import type { KnownNode } from './membership.js';
 import { TICKET_SCHEME } from './peer-port.js';
 
-/** What a body takes in a message between nodes besides itself: metadata and the head. */
+/** Room in a message between nodes beside the body: for its metadata and the head. */
 const MESSAGE_HEAD_ROOM = 256 * 1024;
 
 export interface Dialing extends DialOptions {

@@ -4,9 +4,9 @@ import { Service } from '../server/features/feature.js';
 import type { LookupQuery } from '../session/admission/lookup.js';
 import type { Refusal } from '../transport/http/site.js';
 
-/** Sessions on record: what nodes ask of the feature that keeps them. */
+/** The feature that records sessions, as nodes use it. */
 export interface DurableSessions {
-  /** New sessions cannot be put on record at present. */
+  /** New sessions cannot be recorded at present. */
   readonly isStalled: boolean;
   /** Sessions that were taken over from nodes that have died. */
   readonly takenCount: number;

@@ -371,7 +371,7 @@ describe('while the engine does not answer', () => {
     expect(events.map(({ event }) => event)).toEqual(['engine.stalled', 'engine.back', 'node.member']);
   });
 
-  it('because it is unsuitable, a node does not start, and one that runs goes on', async () => {
+  it('because it is unsuitable, a node does not start, and one that runs continues', async () => {
     engine.failure = new ProtocolError('unsupported', 'too old');
     await expect(create('bbbbbb').start(recordOf('bbbbbb'))).rejects.toMatchObject({ code: 'unsupported' });
     engine.failure = undefined;

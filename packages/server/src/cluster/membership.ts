@@ -13,7 +13,7 @@ const MAX_SKEW_MS = 10_000;
 const MAX_NODES = 1_000;
 const MAX_RECORD = 4_096;
 
-/** What a node announces. */
+/** The record that a node announces. */
 export interface NodeRecord {
   /** Where its port for other nodes is: `wss://10.0.0.7:7946`. */
   readonly address: string;

@@ -29,7 +29,7 @@ import { digestOf, isProven, type Purpose, proveAddress, Tickets } from './ticke
 
 export interface ClusterHost {
   readonly server: SessionHost;
-  /** Sessions on record; `undefined` if none are. */
+  /** The feature that records sessions; `undefined` if no session is recorded. */
   readonly recorded: DurableSessions | undefined;
   readonly moving: MovingHost;
 }
@@ -50,7 +50,7 @@ export class ClusterNode implements ClusterService {
   readonly links: Links;
   readonly pipes: Pipes;
   readonly moves: Moves;
-  /** What other nodes may connect for besides the connections of clients, by path. */
+  /** Services for which other nodes may connect besides the connections of clients, by path. */
   readonly #services = new Map<string, PeerService>();
   #port: PeerPort | undefined;
   #isClosed = false;
@@ -172,7 +172,7 @@ export class ClusterNode implements ClusterService {
   refuses(): Refusal | undefined {
     return this.#membership.isMember ? undefined : JOINING;
   }
-  /** Its lease is over, and another node takes its sessions on record. */
+  /** Its lease is over, and another node takes its recorded sessions. */
   get isCutOff(): boolean {
     return this.#standing.isCutOff;
   }

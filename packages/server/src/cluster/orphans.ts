@@ -20,8 +20,9 @@ interface Orphan {
 }
 
 /**
- * What the engine still has of nodes that are gone. All nodes would remove it at once, so the one after the dead node does, in the
- * order of names, which goes round. If it does not, the one after that does.
+ * Entries that the engine still has of nodes that are gone. If all nodes removed them, they would do so at once. So
+ * only the node after the dead one removes them, in the order of names, in which the first name follows the last. If
+ * that node does not, the one after it does.
  */
 export class Orphans {
   readonly #options: OrphansOptions;

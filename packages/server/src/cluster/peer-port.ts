@@ -38,7 +38,7 @@ const MAX_HEADER_SIZE = 3 * maxHeaderSize + 8 * 1024;
 const LOG_INTERVAL_MS = 60_000;
 const MAX_LOGGED = 1_000;
 
-/** What another node may connect for besides the connections of clients. */
+/** A service for which another node may connect besides the connections of clients. */
 export interface PeerService {
   readonly adapter: WebSocketAdapter;
   readonly accept: (ticket: string) => { readonly source: string } | TicketRefusal;

@@ -21,7 +21,7 @@ const BATCH = 256;
 export class RecordKeeper {
   readonly #options: RecordKeeperOptions;
   #keptAt = systemClock.now();
-  /** Counts the times at which all were to be kept: the last one goes on. */
+  /** Counts the calls of {@link keepAll}: only the last one continues. */
   #round = 0;
 
   constructor(options: RecordKeeperOptions) {

@@ -26,9 +26,9 @@ export const STANDING_TIMEOUT_MS = 2_000;
 /**
  * Whether other nodes reach the engine that this one does not reach.
  *
- * A node whose lease is over asks others, as many as {@link MAX_ASKED}. If one of them reaches the engine, or says nothing and so may reach it, this node
- * is cut off, and its sessions on record go on there. If none does, the engine is gone for all, as far as is known, and no node can
- * take them.
+ * A node whose lease is over asks others, as many as {@link MAX_ASKED}. If one of them reaches the engine, or says
+ * nothing and so may reach it, this node is cut off, and its recorded sessions continue there. If none does, the engine
+ * is gone for all, as far as is known, and no node can take them.
  */
 export class Standing {
   readonly #options: StandingOptions;
@@ -62,7 +62,7 @@ export class Standing {
     const fields = { event: 'node.cut_off', node: node.incarnation };
     logger.warn(
       fields,
-      'the engine is reached by another node and not by this one; sessions on record go there',
+      'the engine is reached by another node and not by this one; recorded sessions go there',
     );
     onCutOff();
   }

@@ -18,7 +18,7 @@ export const MAX_REMEMBERED = 100_000;
 const VERSION = 1;
 const NONCE_BYTES = 16;
 
-/** What a node says about a connection that it passes on. */
+/** The description of a connection that a node passes on. */
 export interface ClientOfTicket {
   readonly sessionId: string;
   /** SHA-256 of the bytes of HELLO, in base64. */
@@ -37,7 +37,7 @@ export interface Ticket extends ClientOfTicket {
   readonly source: string;
 }
 
-/** What a connection between two nodes is for. */
+/** The purpose of a connection between two nodes. */
 export type Purpose = keyof typeof PURPOSES;
 
 /** Why a ticket was not accepted; `other_node` if it is for a node that is not this one. */
@@ -172,7 +172,7 @@ function addressPayload(incarnation: string, address: string): Buffer {
 
 // --- signatures
 
-/** What is signed, so that no signature is valid for something else. */
+/** Prefixes of signed texts, so that no signature is valid for a text of another kind. */
 const TICKET = 'parlance ticket 1\n';
 const PURPOSES = { link: 'parlance link 1\n', standing: 'parlance standing 1\n' } as const;
 const ADDRESS = 'parlance node 1\n';

@@ -28,15 +28,15 @@ export class Traffic {
   bytesReceived = 0;
 }
 
-/** What a connection of this node to itself has too. */
+/** The part of a transport that a connection of this node to itself has as well. */
 export type NodeWire = Pick<Transport, 'send' | 'terminate'> &
   Partial<Pick<Transport, 'bufferedAmount' | 'close' | 'hold' | 'unhold'>>;
 
-/** What a service does at one end of a link. */
+/** One end of a link, as a service handles it. */
 export interface LinkEnd {
   /** @throws {ProtocolError} `bad_message` and other codes, which end the link. */
   handle(message: LinkMessage): void;
-  /** This node ends the link. What has to be said is said now. */
+  /** This node ends the link. The service sends its last messages now. */
   handleEnding?(): void;
   /** The link is over. Called once. @param why `undefined` if this node has ended it. */
   handleOver(why: unknown): void;
@@ -63,7 +63,7 @@ export const LEFT = new ProtocolError('connection_failed', 'the other node has e
  */
 export class Link implements TransportEvents {
   readonly node: string;
-  /** What has come from the other node and is not written. */
+  /** Counts messages that have come from the other node and are not written. */
   readonly quota: LinkQuota;
   readonly #options: LinkOptions;
   /** By service. */
@@ -108,7 +108,7 @@ export class Link implements TransportEvents {
     return end;
   }
 
-  /** What was attached for a service. */
+  /** The end that was attached for a service. */
   endOf(service: string): LinkEnd | undefined {
     return this.#ends.get(service);
   }

@@ -40,7 +40,11 @@ export class Links {
     return this.#opened.size + this.#accepted.size - own;
   }
 
-  /** What other nodes may use on the links that they open. @param accept gives the end of a link on which one begins to. */
+  /**
+   * Lets other nodes use a service on the links that they open.
+   *
+   * @param accept gives the end of a link on which one begins to.
+   */
   serve(service: string, accept: (link: Link) => LinkEnd): void {
     this.#services.set(service, accept);
   }

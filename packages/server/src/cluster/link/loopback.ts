@@ -2,7 +2,9 @@ import type { Transport, TransportEvents } from '../../transport/transport.js';
 
 type LoopbackWire = Pick<Transport, 'send' | 'terminate' | 'listen'>;
 
-/** Two ends of a connection of this node to itself. What one sends reaches the other in a later microtask, in order. */
+/**
+ * Two ends of a connection of this node to itself. Messages of one end reach the other in a later microtask, in order.
+ */
 export function createLoopback(): readonly [LoopbackWire, LoopbackWire] {
   const listeners: [TransportEvents?, TransportEvents?] = [];
   const isOver = [false, false];

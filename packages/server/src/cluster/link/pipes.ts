@@ -35,7 +35,7 @@ class Pipe extends Duplex {
     this.on('error', () => {});
   }
 
-  /** What was written until now goes to the link. */
+  /** Sends the bytes that were written until now over the link. */
   begin(link: Link, number: number): void {
     [this.#link, this.#number] = [link, number];
     this.#hold(PIPE_CHARGE + (this.#unsent?.length ?? 0));

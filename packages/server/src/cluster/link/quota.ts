@@ -1,6 +1,6 @@
 import type { MemoryBudget, SessionMemory } from '@parlance/protocol/internal';
 
-/** What one node may have under way here, so that it leaves room for others. */
+/** Bounds on the messages that one node may have under way here, so that it leaves room for others. */
 export interface LinkQuotaLimits {
   /** One-way messages that are not written. */
   readonly messages: number;
@@ -19,7 +19,7 @@ export const LINK_QUOTA: LinkQuotaLimits = {
 /** The share of the memory that all other nodes have together, with all that they hand over or have under way here. */
 export const NODES_SHARE = 'other nodes';
 
-/** What one connection takes of it. */
+/** The share of one connection in it. */
 export type NodesMemory = Pick<SessionMemory, 'hold' | 'isScarce' | 'close'>;
 
 /** Counts what is under way on one connection, before it is taken. */

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Arrival, refusalOf } from './arrival.js';
 import { STEP_MS, TRANSFER_MS } from './handover.js';
 
-/** What a node takes of a session that another one hands over. */
+/** A node takes a session that another one hands over, or refuses it. */
 
 const MIB = 1024 * 1024;
 const NOTHING = new Uint8Array(0);

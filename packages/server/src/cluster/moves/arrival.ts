@@ -15,7 +15,7 @@ import { within } from '../within.js';
 import type { MovedHere } from './departure.js';
 import { MAX_TEXT, type MoveType, STEP_MS, sessionField, TRANSFER_MS } from './handover.js';
 
-/** What another node says of a session whose bytes follow. */
+/** The announcement of a session by another node. The bytes of the session follow. */
 export interface Announced {
   readonly session: string;
   readonly size: number;
@@ -183,7 +183,7 @@ export class Arrival {
     } catch (error) {
       restored?.discard();
       const fields = { event: 'move.failed', session, node: this.#source, err: loggable(error) };
-      logger.warn(fields, 'a session of another node cannot go on here');
+      logger.warn(fields, 'a session of another node cannot continue here');
       this.#isFinishing = false;
       this.#refuse(error);
     }
@@ -232,7 +232,7 @@ const RETRY_MS = 250;
 /** Bytes that are taken before anything has come. */
 const FIRST_BUFFER = 64 * 1024;
 
-/** What another node is told of why it keeps a session. Nothing of a fault is quoted. */
+/** The reason that another node gets if it has to keep a session. A fault of this node is not quoted. */
 export function refusalOf(error: unknown): readonly [code: string, why: string] {
   if (!isProtocolError(error)) return ['internal', 'the node failed'];
   return [error.code, error.message.slice(0, MAX_TEXT)];

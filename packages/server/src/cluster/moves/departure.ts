@@ -24,14 +24,16 @@ export interface DepartureOptions {
   isClosed(): boolean;
 }
 
-/** What moving asks of its server. */
+/** The server, as moves use it. */
 export interface MovingHost {
   readonly sessions: ReadonlyMap<string, ServerEndpoint>;
   /** Complete once all parts are installed. */
   readonly parts: LeavingHooks;
   /** Calls `onSession` again for a session that stays. */
   run(session: ServerEndpoint): void;
-  /** @throws {ProtocolError} if the session cannot go on here: `draining`, `unsupported`, `over_budget` and others. */
+  /**
+   * @throws {ProtocolError} if the session cannot continue here: `draining`, `unsupported`, `over_budget` and others.
+   */
   restore(bytes: Uint8Array, sessionId: string, proxy: SessionProxy | undefined): Promise<MovedHere>;
 }
 
@@ -94,7 +96,8 @@ export class Departure {
       const { wire } = this.#session;
       if (isProxied !== (wire !== undefined)) return stays(CHANGED);
       this.#options.host.parts.hold(this.#session);
-      // What the client says from now on is for the other node, so that a client in a hurry does not keep its session here.
+      // Messages of the client from now on are for the other node, so that a client in a hurry does not keep its
+      // session here.
       const isOver = () => this.#session.wire !== wire || this.#begin();
       if (!(await this.#until(isOver, this.#patienceMs))) return stays('not quiet');
       if (this.#handover === undefined) return stays(CHANGED);

@@ -115,7 +115,7 @@ export class Departures {
 
   // --- which sessions, and when
 
-  /** Those on record are given up instead. */
+  /** Recorded sessions are given up instead. */
   get #sessions(): ServerEndpoint[] {
     return [...this.#options.host.sessions.values()].filter(({ isDurable }) => !isDurable);
   }
@@ -142,8 +142,8 @@ export class Departures {
   }
 
   /**
-   * What keeps a session here may be over. A client that asks its next question when it reads the end of an answer does so
-   * after this, so its question waits for the next node.
+   * The work that keeps a session here may be over. A client that asks its next question when it reads the end of an
+   * answer does so after this, so its question waits for the next node.
    */
   #handleChange(session: ServerEndpoint): void {
     const { departure } = this.#attemptsOf(session);
@@ -211,7 +211,7 @@ export class Departures {
       const { heldMs } = outcome;
       const event = heldMs === undefined ? 'session.parked' : 'session.moved';
       const fields = { event, session: session.id, node, heldMs };
-      return this.#logger.info(fields, 'the session goes on at another node');
+      return this.#logger.info(fields, 'the session continues at another node');
     }
     this.#failed++;
     if (outcome.type === 'stays') {
@@ -250,7 +250,7 @@ export class Departures {
       if (this.#attemptsOf(session).departure === undefined) session.thaw();
   }
 
-  /** What begins after the deadline fails as well. */
+  /** Fails streams of the session. Later calls fail those that have begun since. */
   #settle(session: ServerEndpoint): void {
     const { parts } = this.#options.host;
     const attempts = this.#attemptsOf(session);
@@ -263,7 +263,7 @@ export class Departures {
     const reason = new ProtocolError('draining', 'the server was drained');
     parts.settle(session, reason);
     session.failAll(reason, (streamId) => parts.leaves(session, streamId, 'move'));
-    if (!isProxied) session.loseWire(SERVICE_RESTART, 'the session goes on at another node');
+    if (!isProxied) session.loseWire(SERVICE_RESTART, 'the session continues at another node');
   }
 
   #couldGo(session: ServerEndpoint): boolean {

@@ -4,7 +4,7 @@ import { Link, Traffic } from '../link/link.js';
 import { decodeLinkMessage, encodeLinkMessage } from '../link/message.js';
 import { Handovers, MOVES, type MoveType, STEP_MS } from './handover.js';
 
-/** What a node believes of the one to which it hands a session over. */
+/** A node checks the answers of the one to which it hands a session over. */
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

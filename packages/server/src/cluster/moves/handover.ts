@@ -5,7 +5,7 @@ import { countField, type LinkMessage, malformed, shortField } from '../link/mes
 import { within } from '../within.js';
 
 /**
- * What two nodes say about a session that moves, which has a number on their link.
+ * Messages of two nodes about a session that moves. The session has a number on their link.
  *
  * Its node says `hold` if the other one is the proxy of its client: from `held` on, that one passes nothing more on, and names the bytes
  * of the client's messages that were. `snapshot` names the session, its size, the bytes of messages that the client is to get
@@ -62,7 +62,7 @@ export class Handovers implements LinkEnd {
   }
 }
 
-/** What is said about one session. */
+/** The messages about one session. */
 export class Handover {
   readonly #link: Link;
   readonly #number: number;

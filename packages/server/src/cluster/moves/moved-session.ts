@@ -24,10 +24,10 @@ import { assertDataSize, type ClientInfo, MAX_USER_AGENT } from '../../session/s
  *
  *     head    whose it is, and since when
  *     data    the JSON of `ServerSession.data`
- *     parts   what parts of its server have saved, by name
+ *     parts   state that features of its server have saved, by name
  *     link    the snapshot of its core, and messages that nothing has handled
  *
- * A session on record has the same in fields of its own. An `AdoptedSession` drives a session of either form.
+ * The record of a session has the same in fields of its own. An `AdoptedSession` drives a session of either form.
  */
 export interface MovedSession {
   readonly id: string;
@@ -49,7 +49,7 @@ export interface MovedSession {
   readonly input: readonly (Uint8Array | string)[];
   /** Messages that `onSession` has not read. */
   readonly unread: readonly ReceivedBody[];
-  /** What parts of its server have saved, by name. */
+  /** State that features of its server have saved, by name. */
   readonly parts: Fields;
 }
 

@@ -154,7 +154,7 @@ export class Moves {
   #handleArrived({ session }: MovedHere, proxy: SessionProxy | undefined, node: string): void {
     this.#arrived++;
     const event = proxy === undefined ? 'session.parked' : 'session.moved';
-    this.#options.logger.info({ event, session: session.id, node }, 'a session of another node goes on here');
+    this.#options.logger.info({ event, session: session.id, node }, 'a session of another node continues here');
   }
 
   async #claim(sessionId: string, from: string, epoch: number): Promise<boolean> {
@@ -197,5 +197,5 @@ export class Moves {
 }
 
 const FULL = 'the node takes no sessions at present';
-/** What a node may say of a session that it hands over. */
+/** Messages that a node may send about a session that it hands over. */
 const TYPES: ReadonlySet<string> = new Set<MoveType>(['hold', 'snapshot', 'bytes', 'drop']);

@@ -8,8 +8,8 @@ import { within } from '../within.js';
 export const ANSWER_TIMEOUT_MS = 1_000;
 
 /**
- * What came of asking: the owner has answered and `begin` was called; the client may not resume, and begins a new session;
- * the owner has closed the connection, and so is the client's; or there was no answer.
+ * The outcome of asking: the owner has answered and `begin` was called; the client may not resume, and begins a new
+ * session; the owner has closed the connection, and so is the client's; or there was no answer.
  */
 export type Answer =
   | { readonly type: 'proxied' }
@@ -39,7 +39,7 @@ const ABANDONED: Answer = { type: 'closed', code: CloseCode.ABNORMAL, reason: ''
 /** Of HTTP: the session or the node of that incarnation is not at this address any more. */
 const GONE: ReadonlySet<number | undefined> = new Set([404, 410]);
 
-/** Asks the owner of a session to go on with a connection that has arrived here. Never rejects. */
+/** Asks the owner of a session to continue with a connection that has arrived here. Never rejects. */
 export function ask(options: AskOptions): Promise<Answer> {
   const { timeoutMs = ANSWER_TIMEOUT_MS, url, hello, begin, signal } = options;
   if (signal.aborted) return Promise.resolve(ABANDONED);

@@ -26,7 +26,7 @@ const RETRY_MS = 250;
 /** Nodes that do not answer, of which each is logged once. */
 const MAX_SILENT = 1_000;
 
-/** What proxies need of the server. */
+/** The server, as proxies use it. */
 export type SessionProxiesHost = Pick<SessionHost, 'options' | 'memory' | 'admitProxy' | 'release' | 'find'>;
 
 export interface SessionProxiesOptions {
@@ -34,7 +34,7 @@ export interface SessionProxiesOptions {
   readonly incarnation: string;
   readonly membership: Membership;
   readonly moves: Moves;
-  /** `undefined` if no session is on record. */
+  /** `undefined` if no session is recorded. */
   recorded(): DurableSessions | undefined;
   /** The session may be here in a moment. */
   readonly isArriving: (sessionId: string) => boolean;

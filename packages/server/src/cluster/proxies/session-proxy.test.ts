@@ -81,7 +81,7 @@ describe('the proxy of a session', () => {
     expect(other.holds).toBe(0);
     pass(new Uint8Array(1));
     expect(other.holds).toBe(1);
-    // What was read together with it is passed on.
+    // A message that was read together with it is passed on.
     pass(new Uint8Array(1));
     expect(other.holds).toBe(1);
     expect(full.sent).toHaveLength(3);

@@ -8,7 +8,7 @@ import { MAX_LINK_FRAME } from '../../transport/unfinished-message.js';
 
 /** Bytes that wait to be written to one end; beyond them the other end is not read. */
 export const MAX_WAITING = 256 * 1024;
-/** To a client: its session goes on, and another connection may resume it. */
+/** To a client: its session continues, and another connection may resume it. */
 const SERVICE_RESTART = 1012;
 
 interface Closed {
@@ -43,13 +43,13 @@ export class SessionProxy implements TransportEvents, ProxyTarget {
   /** Bytes of messages that were passed on to each end. */
   #forwarded = 0;
   #passed = 0;
-  /** What the client has said since the session began to move; `undefined` while it does not. */
+  /** Messages of the client since the session began to move; `undefined` while it does not. */
   #held: (Uint8Array | string)[] | undefined;
   /** How the ends were closed meanwhile. */
   #nearClosed: Closed | undefined;
   #farClosed: Closed | undefined;
   #onPassed: () => void = () => {};
-  /** The session goes on here, on the client's connection. */
+  /** The session continues here, on the client's connection. */
   onHandedOver: (session: ServerEndpoint) => void = () => {};
 
   /**
@@ -209,7 +209,11 @@ export class SessionProxy implements TransportEvents, ProxyTarget {
     else if (far !== undefined) this.onClose(far.code, far.reason);
   }
 
-  /** The session goes on here, with what was kept. @param input what was passed on and not handled. */
+  /**
+   * The session continues here, with the messages that were kept.
+   *
+   * @param input messages that were passed on and not handled.
+   */
   handOver(session: ServerEndpoint, input: readonly (Uint8Array | string)[]): void {
     const held = [...input, ...(this.#held ?? [])];
     const [near, closed] = [this.#near, this.#nearClosed];
@@ -245,7 +249,7 @@ export class SessionProxy implements TransportEvents, ProxyTarget {
   #end(): void {
     this.#isOver = true;
     this.#onPassed();
-    // What arrives from now on is read and dropped, so that the ends can close.
+    // Messages that arrive from now on are read and dropped, so that the ends can close.
     this.onDrain();
     this.handleWritable();
     this.memory.close();
