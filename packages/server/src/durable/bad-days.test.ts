@@ -95,14 +95,14 @@ function record(link: EngineConnection, rest: Partial<CommitRecorderOptions> = {
         await new Promise((resolve) => setImmediate(resolve));
       }
     },
-    /** Everything that has happened is on record. */
+    /** Everything that has happened is recorded. */
     async recorded() {
       await expect.poll(() => durable.isIdle && durable.recorded > 0).toBe(true);
     },
   };
   return {
     ...session,
-    /** Something is on record. A busy machine may have been slow until then. */
+    /** Something is recorded. A busy machine may have been slow until then. */
     async begin(times = 1) {
       await session.handle(times);
       await session.recorded();
@@ -111,7 +111,7 @@ function record(link: EngineConnection, rest: Partial<CommitRecorderOptions> = {
   };
 }
 
-/** What another process would find, after which the session is its own. */
+/** The fields that another process finds when it claims the session, which is its own from then on. */
 async function found(link: EngineConnection, seal?: Seal): Promise<Record<string, string>> {
   const claimed = await link.claimSession(ID, { from: 'aaaaaa', epoch: 0, to: 'bbbbbb', ttlMs: TTL_MS });
   const fields = claimed?.fields ?? new Map<string, Uint8Array>();
@@ -127,7 +127,7 @@ const whole = (handled: number) => ({ begin: 'begin', principal: 'ada', handled:
 const sealed = () => RecordSeal.begin(SEAL, ID, 0);
 
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'the commits of a session in a Redis', () => {
-  it('that is killed and comes back with its data are all on record', async () => {
+  it('that is killed and comes back with its data are all recorded', async () => {
     const server = await start(...AOF);
     const link = linkTo({ url: server.url });
     const session = record(link);
@@ -143,7 +143,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'the commits of a se
     expect(await found(link)).toEqual(whole(23));
   });
 
-  it('that is killed and comes back without its data are on record again', async () => {
+  it('that is killed and comes back without its data are recorded again', async () => {
     const server = await start();
     const link = linkTo({ url: server.url });
     const session = record(link);
@@ -170,7 +170,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'the commits of a se
     expect(await found(link)).toEqual(whole(6));
   });
 
-  it('that is paused go on without it if that was chosen, and are on record afterwards', async () => {
+  it('that is paused continue without it if that was chosen, and are recorded afterwards', async () => {
     const server = await start();
     const link = linkTo({ url: server.url });
     const session = record(link, { degrades: true, seal: sealed() });
@@ -200,7 +200,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'the commits of a se
     expect(await found(link)).toEqual(whole(6));
   });
 
-  it('that is emptied are on record again, sealed ones as well', async () => {
+  it('that is emptied are recorded again, sealed ones as well', async () => {
     const server = await start();
     const link = linkTo({ url: server.url });
     const session = record(link, { seal: sealed() });
@@ -213,7 +213,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'the commits of a se
     expect(await found(link, SEAL)).toEqual(whole(4));
   });
 
-  it('that fails over to a replica without the last commits are on record again', async () => {
+  it('that fails over to a replica without the last commits are recorded again', async () => {
     const { link, replica, failOver } = await pair();
     const session = record(link, { seal: sealed() });
     await session.handle();
@@ -230,7 +230,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'the commits of a se
     expect(await found(link, SEAL)).toEqual(whole(5));
   });
 
-  it('are on record when a replica has them, if that was chosen, and survive the failover', async () => {
+  it('are recorded when a replica has them, if that was chosen, and survive the failover', async () => {
     const { link, replica, failOver } = await pair();
     const session = record(link, { isReplicated: true });
     await session.begin();

@@ -15,7 +15,9 @@ export interface CapacityOptions {
 /** Bytes that are reserved at a time, so that few writes have to wait for it. */
 export const CAPACITY_STEP = 16 * 1024;
 
-/** The bytes that the record of one session may have in the engine. What was reserved is given back when the session ends. */
+/**
+ * The bytes that the record of one session may have in the engine. Reserved bytes are given back when the session ends.
+ */
 export class Capacity {
   readonly #options: CapacityOptions;
   #reserved = 0;

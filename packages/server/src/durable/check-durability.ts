@@ -2,7 +2,7 @@ import { ProtocolError } from '@parlance/protocol';
 import type { EngineConnection } from '../engine/engine.js';
 
 /**
- * Whether sessions that are put on record there survive what they are put on record for.
+ * Checks that the engine keeps recorded sessions through the failures that they are to survive.
  *
  * @throws {ProtocolError} `unsupported` if the engine forgets everything when its process ends, unless that is allowed, or if no replica
  * could confirm a commit and one has to; `connection_failed` or `timeout` if it does not answer.

@@ -221,14 +221,14 @@ describe('the recorder of commits with an engine that is unavailable', () => {
     return set;
   };
 
-  it('waits, unless it may go on', async () => {
+  it('waits, unless it may continue', async () => {
     const { clock, durable, events, answer } = await stalled({});
     await answer(LOST);
     clock.pass(60_000);
     expect([durable.recorded, events]).toEqual([0, ['engine.stalled']]);
   });
 
-  it('goes on, and writes what has happened in one commit when it answers', async () => {
+  it('continues, and writes what has happened in one commit when it answers', async () => {
     const { clock, durable, writes, events, tick, answer } = await stalled({ degrades: true });
     await answer(LOST);
     expect(events).toEqual(['engine.stalled', 'session.degraded', 'recorded']);
@@ -257,7 +257,7 @@ describe('the recorder of commits with an engine that is unavailable', () => {
     expect(durable.recorded).toBe(6);
   });
 
-  it('never goes on with who may resume the session before that is on record', async () => {
+  it('never continues with a change of who may resume the session before that is recorded', async () => {
     const { clock, durable, events, tick, answer } = await stalled({ degrades: true });
     await answer(LOST);
     durable.accept = { tokens: ['a'], attempt: 1 };

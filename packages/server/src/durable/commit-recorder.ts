@@ -18,7 +18,7 @@ export interface CommitRecorderOptions {
   /** The node that has the session, and the epoch in which it has. */
   readonly owner: string;
   readonly epoch: number;
-  /** What a node before has put on record. */
+  /** The record that a former node has written. */
   readonly record?: DurableRecord | undefined;
   /** Its fields, as the engine has them. */
   readonly fields?: ReadonlyMap<string, Uint8Array> | undefined;
@@ -28,19 +28,19 @@ export interface CommitRecorderOptions {
   readonly ttlMs: number;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** A commit is on record: there may be something to transmit. */
+  /** A commit is recorded: there may be something to transmit. */
   onCommitted(): void;
   /** Nothing is written any more: another node has the session, or the engine has forgotten it. */
   onRefused(why: CommitRefusal): void;
   /** Bytes that the record may have. @default no bound */
   readonly capacity?: Capacity | undefined;
-  /** Whether a commit is on record when a replica has it as well. @default false */
+  /** Whether a commit counts as recorded only when a replica has it as well. @default false */
   readonly isReplicated?: boolean | undefined;
-  /** After so many milliseconds without an answer that is logged. @default 5,000 */
+  /** After so many milliseconds without an answer, the recorder logs that. @default 5,000 */
   readonly stallMs?: number | undefined;
   /**
-   * Whether the session goes on after {@link stallMs} as if all were on record. What happens meanwhile is written in one commit
-   * when the engine answers again. @default it waits
+   * Whether the session continues after {@link stallMs} as if all were recorded. Changes meanwhile are written in one
+   * commit when the engine answers again. @default it waits
    */
   readonly degrades?: boolean | undefined;
 }
@@ -63,7 +63,7 @@ interface Write {
   readonly since: number;
 }
 
-/** Writes the commits of one session to the engine, one at a time, each until it is on record or refused. */
+/** Writes the commits of one session to the engine, one at a time, each until it is recorded or refused. */
 export class CommitRecorder {
   readonly ttlMs: number;
   readonly #options: CommitRecorderOptions;
@@ -71,13 +71,13 @@ export class CommitRecorder {
   #isWriting = false;
   #isClosed = false;
   #isStalled = false;
-  /** What the session has gone on without: it grows until it is on record. */
+  /** The write without whose answer the session has continued. It grows until it is recorded. */
   #ahead: Write | undefined;
   /** All fields, for an engine that has forgotten some. */
   readonly #fields: Map<string, Uint8Array>;
-  /** The last commit on record. */
+  /** The last recorded commit. */
   #recorded = 0;
-  /** What was sent last is answered, or failed. Never rejects. */
+  /** The last call is answered, or has failed. Never rejects. */
   settled: Promise<unknown> = Promise.resolve();
 
   constructor(options: CommitRecorderOptions) {
@@ -85,7 +85,7 @@ export class CommitRecorder {
     this.ttlMs = options.ttlMs;
     this.#fields = new Map(options.fields);
     this.#writer = new FieldWriter(options.principal, options.record);
-    // What happens in the same task is written together.
+    // Changes of the same task are written together.
     options.durable.whenDue(() => queueMicrotask(() => this.#next(false)));
   }
 
@@ -121,7 +121,7 @@ export class CommitRecorder {
     void this.#write(write, FIRST_DELAY_MS);
   }
 
-  /** What was written is told. */
+  /** Reports the commit, so that the session sends what waited for it. */
   #goOn(): void {
     const { durable, clock, onCommitted } = this.#options;
     durable.handleCommitted(clock.now());
@@ -152,13 +152,13 @@ export class CommitRecorder {
     }
   }
 
-  /** Goes on as if the commit were on record. */
+  /** Continues as if the commit were recorded. */
   #degrade(write: Write): void {
     const { logger, sessionId } = this.#options;
     const fields = { event: 'session.degraded', session: sessionId };
     logger.error(
       fields,
-      'a durable session goes on without its engine: it does not survive this node until it answers',
+      'a durable session continues without its engine: it does not survive this node until it answers',
     );
     this.#ahead = write;
     this.#isWriting = false;
@@ -194,7 +194,7 @@ export class CommitRecorder {
   #handleForgotten(found: SessionWritten): void {
     const { logger, sessionId } = this.#options;
     const fields = { event: 'record.behind', session: sessionId, found };
-    logger.warn(fields, 'the engine had forgotten a part of a durable session, which is on record again');
+    logger.warn(fields, 'the engine had forgotten a part of a durable session, which is recorded again');
   }
 
   #handleWritten(answer: 'written' | CommitRefusal): void {
@@ -224,7 +224,7 @@ export class CommitRecorder {
   }
 }
 
-/** A commit more in a write that is not on record yet. */
+/** Adds another commit to a write that is not recorded yet. */
 function add(write: Write, { number }: Commit, { set, remove }: FieldChanges): void {
   const all = write.changes;
   write.number = number;

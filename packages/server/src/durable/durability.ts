@@ -10,10 +10,10 @@ import {
 import type { DurableState } from '../session/durable-state.js';
 import type { CommitRecorder } from './commit-recorder.js';
 
-/** The session that is on record. */
+/** The session that is recorded. */
 export interface DurabilityHost {
   readonly outbound: Pick<Outbound, 'together'>;
-  /** Tells parts that the application is done with a message. */
+  /** Tells features that the application is done with a message. */
   handled(message: Message): void;
 }
 
@@ -39,7 +39,7 @@ export class Durability implements DurableState {
   readonly #unhandled = new Map<number, Message>();
   /** The application has handled messages up to this one at another node. */
   #handledBefore = 0;
-  /** The record is for another node to go on with. */
+  /** The record stays, so that another node can continue from it. */
   #isLeft = false;
   /** Calls of {@link commit} that are under way. */
   #commits = 0;
@@ -91,7 +91,7 @@ export class Durability implements DurableState {
     this.#advance();
   }
 
-  /** What parts save when they hear of it is in the commit that says so. */
+  /** State that features save when they are notified of the message is in the commit that marks it as handled. */
   #handle(number: number): void {
     this.#durable.handle(number);
     this.#tellHandled(number);

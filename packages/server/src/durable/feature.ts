@@ -33,7 +33,7 @@ import { Records } from './records.js';
 import { TakeOvers } from './take-over.js';
 
 /**
- * Puts sessions on record in the engine, so that they survive the death of this process, if their clients understand that.
+ * Records sessions in the engine, so that they survive the death of this process, if their clients understand that.
  *
  * @param policy which sessions.
  */
@@ -197,7 +197,7 @@ class DurableFeature implements OwnHooks, DurableSessions {
 
 const STALLED: Refusal = {
   code: 'SERVER_BUSY',
-  message: 'the server cannot put the session on record at present',
+  message: 'the server cannot record the session at present',
   closeCode: CloseCode.DRAINING,
   retryable: true,
   retryAfterMs: 1_000,

@@ -105,7 +105,7 @@ describe('the record of a durable session as fields', () => {
     ['', undefined],
     ['sealed, ', new Seal(new Uint8Array(32).fill(7))],
   ])(
-    `is enough to go on from, %sin ${HISTORIES} histories from seed ${SEED}`,
+    `is enough to continue from, %sin ${HISTORIES} histories from seed ${SEED}`,
     { timeout: 3_600_000 },
     (_, key) => {
       for (let seed = SEED; seed < SEED + HISTORIES; seed++) {
@@ -189,7 +189,7 @@ describe('the record of a durable session as fields', () => {
     });
   });
 
-  it('says under which ID a reply is kept, and whether its handler goes on with it', () => {
+  it('says under which ID a reply is kept, and whether its handler continues it', () => {
     const kept = 'reply_0123456789012345678901';
     const fields = written({ streams: streamsOf([3, { attempt: 1, kept }], [5, { attempt: 1, kept }]) });
     fields.write(0, { ...COMMIT, number: 3, streams: streamsOf([5, { isRepeatable: true }]) });

@@ -30,7 +30,7 @@ import { pack, unpack } from './packed.js';
  * It has what a `MovedSession` has, but for what the session has promised in place of the snapshot of its link.
  */
 
-/** What is on record of a stream, with the number of its parts. */
+/** The recorded state of a stream, with the number of its parts. */
 interface Stream {
   attempt: number;
   isRepeatable: boolean;
@@ -51,10 +51,10 @@ export class FieldWriter {
   /** The number of the last message that was removed. */
   #confirmed = 0;
   #said = 0;
-  /** What is on record of each stream. */
+  /** The recorded state of each stream. */
   readonly #streams = new Map<number, Stream>();
 
-  /** @param record what a process before has put on record. */
+  /** @param record the record that a former process has written. */
   constructor(principal: string | undefined, record?: DurableRecord) {
     this.#principal = principal;
     if (record === undefined) return;
@@ -162,7 +162,7 @@ interface ReadStream {
 }
 
 /**
- * Whether the handler of a request is called again, so that it goes on with the reply that is kept under an ID.
+ * Whether the handler of a request is called again, so that it continues the reply that is kept under an ID.
  *
  * @param fields of its session, `s<stream>` and `x<stream>` among them.
  * @throws {ProtocolError} `bad_message`.
@@ -174,7 +174,7 @@ export function goesOn(fields: ReadonlyMap<string, Uint8Array>, stream: number, 
   return isRepeatable && kept === reply;
 }
 
-/** What says who may resume a session. */
+/** The fields that say who may resume a session. */
 export const HEAD_FIELDS = ['begin', 'principal', 'accept'];
 
 export interface RecordHead extends Pick<DurableRecord, 'begin' | 'accept'> {
@@ -193,7 +193,7 @@ export function readHead(fields: ReadonlyMap<string, Uint8Array>): RecordHead | 
   };
 }
 
-/** What is on record of a session, and whose it is. */
+/** The record of a session, and its principal. */
 export interface ReadRecord {
   readonly principal: string | undefined;
   readonly record: DurableRecord;
@@ -256,13 +256,13 @@ export function readFields(fields: ReadonlyMap<string, Uint8Array>): ReadRecord 
   };
 }
 
-/** What features of the server have saved, by their names. @throws {ProtocolError} as `decodeSnapshot`. */
+/** State that features of the server have saved, by their names. @throws {ProtocolError} as `decodeSnapshot`. */
 export function savedOf({ saved }: Pick<DurableRecord, 'saved'>): Fields {
   const read = (bytes: Uint8Array) => get(decodeSnapshot(bytes, CONTAINER_FORMAT), 'value');
   return Object.fromEntries([...saved].map(([name, bytes]) => [name, read(bytes)]));
 }
 
-/** The messages that are on record: the last ones, without a gap. */
+/** The recorded messages: the last ones, without a gap. */
 function inOrder(messages: ReadonlyMap<number, Uint8Array>, said: number): NumberedBody[] {
   return Array.from({ length: messages.size }, (_, i): NumberedBody => {
     const number = said - messages.size + 1 + i;

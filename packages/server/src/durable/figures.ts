@@ -4,7 +4,7 @@ import { counts, one } from '../server/features/figures.js';
 import type { OwnHost } from '../server/features/own-feature.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 
-/** What becomes of durable sessions and of the engine that keeps them, as the log names it. */
+/** Log events about durable sessions and the engine that keeps them. */
 const DURABLE_EVENTS = [
   ...['session.taken_over', 'session.given_up', 'session.fenced', 'session.degraded', 'takeover.failed'],
   ...['record.gone', 'record.behind', 'record.lost', 'record.full', 'record.changed', 'record.kept'],
@@ -12,9 +12,9 @@ const DURABLE_EVENTS = [
 ];
 
 /**
- * The figures of sessions that are on record. Events are counted from now on.
+ * The figures of recorded sessions. Events are counted from now on.
  *
- * @param ageOf how long a session has been on record here, in milliseconds.
+ * @param ageOf how long a session has been recorded here, in milliseconds.
  */
 export function durableFigures(
   sessions: OwnHost['sessions'],
@@ -28,10 +28,10 @@ export function durableFigures(
   });
   const durable = () => [...sessions.values()].filter(({ isDurable }) => isDurable);
   return [
-    one('sessions_durable', 'Sessions of this node that are on record.', () => durable().length),
+    one('sessions_durable', 'Sessions of this node that are recorded.', () => durable().length),
     one(
       'engine_oldest_record_seconds',
-      'How long the oldest session on record has been one of this node; 0 without one.',
+      'How long the oldest recorded session has been one of this node; 0 without one.',
       () => durable().reduce((oldest, session) => Math.max(oldest, ageOf(session)), 0) / 1_000,
     ),
     counts(

@@ -70,8 +70,8 @@ export class Leaving {
 
   /**
    * Gives up all sessions at once, as if this process had died: other nodes may take them by now, and the engine is not
-   * reached. Handlers are stopped with `fenced`. What the engine still executes of writes that were under way is in order: they
-   * are whole commits, of which nothing was told, and refused once another node has the session.
+   * reached. Handlers are stopped with `fenced`. The engine may still execute writes that were under way, which does no
+   * harm: they are whole commits whose messages were never sent, and it refuses them once another node has the session.
    */
   abandonAll(): void {
     for (const session of this.#sessions)
@@ -101,7 +101,7 @@ export class Leaving {
   /** Never rejects. */
   async #giveUp(session: ServerEndpoint): Promise<void> {
     const { id } = session;
-    // What the client says from now on is not acknowledged, so it says that again elsewhere.
+    // Messages of the client from now on are not acknowledged, so it sends them again elsewhere.
     session.holdInput();
     session.stopReading();
     await this.#within(session.running);
@@ -121,7 +121,7 @@ export class Leaving {
 
   #letGo(session: ServerEndpoint, failure?: ProtocolError): void {
     session.isElsewhere = true;
-    guard(session, () => session.loseWire(SERVICE_RESTART, 'the session goes on at another node'));
+    guard(session, () => session.loseWire(SERVICE_RESTART, 'the session continues at another node'));
     session.forget(failure);
     const fields = { event: 'session.given_up', session: session.id };
     this.#options.logger.info(fields, 'the session waits for another node');

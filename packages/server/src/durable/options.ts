@@ -4,7 +4,7 @@ import { assertOptions, type OptionKinds } from '@parlance/protocol/internal';
 import type { Engine } from '../engine/engine.js';
 import { STALL_MS } from './commit-recorder.js';
 
-/** A client whose session may be put on record. */
+/** A client whose session may be recorded. */
 export interface DurableCandidate {
   /** Without `authenticate`, each connection has one of its own. */
   readonly principal: string;
@@ -14,7 +14,7 @@ export interface DurableCandidate {
   readonly headers: IncomingHttpHeaders;
 }
 
-/** Which sessions are put on record, if their clients understand that. */
+/** Which sessions are recorded, if their clients understand that. */
 export type DurablePolicy = boolean | ((candidate: DurableCandidate) => boolean);
 
 export interface DurabilityOptions {
@@ -26,16 +26,16 @@ export interface DurabilityOptions {
    */
   readonly volatile?: boolean | undefined;
   /**
-   * When a part of a reply is told: `before` it is on record, which makes it wait for the engine, or `beside`. A part that is
-   * told beside can be missing on record if the node dies at that moment. So replies of handlers that are called again
-   * (`onLost`) wait in any case.
+   * Whether a part of a reply is recorded `before` it is sent, so that it waits for the engine, or `beside`. A part
+   * that is sent beside can be missing in the record if the node dies at that moment. So replies of handlers that are
+   * called again (`onLost`) wait in any case.
    *
    * @default 'before'
    */
   readonly parts?: 'before' | 'beside' | undefined;
   /**
-   * Bytes that one session may have on record: its state, and messages and replies that its client has not acknowledged.
-   * Beyond them, what the application says fails with `over_budget`.
+   * Bytes that the record of one session may have: its state, and messages and replies that its client has not
+   * acknowledged. Beyond them, messages and replies of the application fail with `over_budget`.
    *
    * @default 4 MiB
    */
@@ -48,8 +48,9 @@ export interface DurabilityOptions {
    */
   readonly maxPrincipalBytes?: number | undefined;
   /**
-   * Who has to have a commit before it is on record: the `primary`, or a `replica` as well, which survives a failover. That costs
-   * one `WAIT` for all commits of one tick of the event loop, and needs a Redis that is not a Redis Cluster.
+   * Which servers need to have a commit before it counts as recorded: the `primary`, or a `replica` as well, which
+   * survives a failover. That costs one `WAIT` for all commits of one tick of the event loop, and needs a Redis that is
+   * not a Redis Cluster.
    *
    * @default 'primary'
    */
@@ -57,9 +58,9 @@ export interface DurabilityOptions {
   /** After how many milliseconds without an answer the engine counts as unavailable. @default 5,000 */
   readonly stallMs?: number | undefined;
   /**
-   * An engine that is unavailable: sessions `wait`, or `degrade`: they go on, lose what the engine does not know if their node
-   * ends, and are on record again when the engine answers. Clients can resume only when it does, in both cases. If another node
-   * reaches it, sessions that wait go on there after 5 s, and those that degrade stay.
+   * An engine that is unavailable: sessions `wait`, or `degrade`: they continue, lose what the engine does not know if
+   * their node ends, and are recorded again when the engine answers. In both cases, clients can resume only when it
+   * does. If another node reaches it, sessions that wait continue there after 5 s, and those that degrade stay.
    *
    * @default 'wait'
    */
@@ -96,7 +97,7 @@ const CHOICES = {
 
 /**
  * @param policy which sessions.
- * @returns `undefined` if no session is put on record.
+ * @returns `undefined` if no session is recorded.
  * @throws {ProtocolError} `invalid_option`.
  */
 export function resolveDurability(
@@ -122,10 +123,7 @@ export function resolveDurability(
   }
   if (policy === false) return undefined;
   if (engine === undefined)
-    throw new ProtocolError(
-      'invalid_option',
-      'durable: the option engine says where sessions are put on record',
-    );
+    throw new ProtocolError('invalid_option', 'durable: set the option engine, which records the sessions');
   const wants = policy === true ? () => true : policy;
   return {
     engine,

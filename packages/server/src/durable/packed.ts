@@ -2,8 +2,8 @@ import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import { ProtocolError } from '@parlance/protocol';
 
 /**
- * What never changes in a record is mostly the same in all of them: what client and server offer. Deflate takes that from
- * here, so it must not change as long as there are records that were written with it.
+ * The offers of client and server never change within a record, and are mostly the same in all records. Deflate takes
+ * them from this dictionary, so it must not change as long as there are records that were written with it.
  */
 const DICTIONARY = Buffer.from(
   [

@@ -27,18 +27,18 @@ export interface RecordsOptions {
   readonly timers: Timers;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** @default the engine can read what is on record */
+  /** @default the engine can read the records */
   readonly seal?: Seal | undefined;
   /** The engine does not answer, as far as is known. */
   isStalled(): boolean;
 }
 
-/** What surrounds bodies on record, besides as much as the bodies. */
+/** Bytes of a record besides twice the bytes of its bodies. */
 const CAPACITY_MARGIN = 128 * 1024;
-/** Puts sessions of this node on record. */
+/** Records sessions of this node. */
 export class Records {
   readonly #options: RecordsOptions;
-  /** When each session on record came here, as the clock says. */
+  /** When each recorded session came here, by the clock. */
   readonly #since = new WeakMap<ServerEndpoint, number>();
   #isChecked = false;
   #mustCheck = false;
@@ -47,7 +47,7 @@ export class Records {
     this.#options = options;
   }
 
-  /** New sessions cannot be put on record at present. */
+  /** New sessions cannot be recorded at present. */
   get isStalled(): boolean {
     return !this.#isChecked || this.#options.isStalled();
   }
@@ -75,17 +75,17 @@ export class Records {
     this.#mustCheck = false;
     this.start().catch((error: unknown) => {
       const fields = { event: 'engine.unsuitable', err: loggable(error) };
-      this.#options.logger.error(fields, 'the engine forgets sessions when it ends; none is put on record');
+      this.#options.logger.error(fields, 'the engine forgets sessions when it ends; none is recorded');
     });
   }
 
-  /** How long a session has been on record here, in milliseconds. */
+  /** How long a session has been recorded here, in milliseconds. */
   ageOf(session: ServerEndpoint): number {
     const now = this.#options.clock.now();
     return now - (this.#since.get(session) ?? now);
   }
 
-  /** Whether the session of a client is to be put on record. */
+  /** Whether the session of a client is to be recorded. */
   wants(candidate: DurableCandidate): boolean {
     return atOnce(this.#options.durability.wants(candidate), 'durable') === true;
   }
@@ -98,7 +98,7 @@ export class Records {
   }
 
   /**
-   * A session of another node goes on here, since {@link ServerEndpoint.epoch}.
+   * A session of another node continues here, since {@link ServerEndpoint.epoch}.
    *
    * @param fields of its record, as the engine has them.
    * @param seal with which its record was opened, if records are sealed.
@@ -120,7 +120,7 @@ export class Records {
     await this.#options.link.close();
   }
 
-  /** What stands for a principal in names of keys. */
+  /** The text that stands for a principal in names of keys. */
   #accountOf(principal: string): string {
     return this.#options.seal?.newest.nameOf('account', principal) ?? keyOf(principal);
   }
@@ -149,7 +149,7 @@ export class Records {
       onRefused: (why) => this.#handleRefused(session, why),
     });
     session.record = new Durability(session, durable, recorder, () => {
-      // A commit that is under way would be executed after that, and put the session on record again.
+      // A commit that is under way would be executed after that, and record the session again.
       void recorder.settled.then(() => {
         void this.release(session);
         void capacity.release();
@@ -170,7 +170,7 @@ export class Records {
       return session.abort(new ProtocolError('over_budget', message));
     }
     logger.error(fields, 'the engine has forgotten a durable session; it ends');
-    session.loseWire(SERVICE_RESTART, 'the session is not on record any more');
+    session.loseWire(SERVICE_RESTART, 'the session is not recorded any more');
     session.abort(new ProtocolError('session_lost', 'the engine has forgotten the session'));
   }
 

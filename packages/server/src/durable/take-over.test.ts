@@ -10,7 +10,7 @@ import { FieldWriter } from './fields.js';
 import type { Records } from './records.js';
 import { TakeOvers } from './take-over.js';
 
-/** A session whose node is dead, on record, and its client that has come here. */
+/** A recorded session whose node is dead, and its client that has come here. */
 const SESSION = 'sess_one';
 const FULL: Refusal = { code: 'RATE_LIMITED', message: 'too many sessions', closeCode: 4429 };
 
@@ -91,7 +91,7 @@ describe('taking a durable session over', () => {
     expect(await link.findSession(SESSION)).toEqual(unchanged);
   });
 
-  it('is refused if nothing is on record, also for a session that has moved', async () => {
+  it('is refused if nothing is recorded, also for a session that has moved', async () => {
     const { takeOvers, claimant, link } = await setUp();
     await link.releaseSession(SESSION, 'dead', 0);
     expect(await takeOvers.takeOver(claimant())).toBe('unknown_session');

@@ -77,7 +77,7 @@ export class TakeOvers {
   }
 
   /**
-   * Goes on with a session that no node has, for a client that may resume it. If that node was alive after all, the engine
+   * Continues a session that no node has, for a client that may resume it. If that node was alive after all, the engine
    * refuses its writes from then on, so that a wrong guess costs nothing but the time.
    *
    * @returns `busy` if another node is faster, or the engine does not answer. Never rejects.
@@ -144,7 +144,7 @@ export class TakeOvers {
     { fields }: SessionReading,
   ): ResumeRefusal | 'stale_attempt' | SessionBegin['answer'] {
     const { host, seal } = this.#options;
-    // It is about a session that has moved, and is not on record.
+    // It is about a session that has moved, and is not durable.
     if (fields.size === 0 || offer.resume === undefined) return UNKNOWN;
     try {
       const head = readHead(seal === undefined ? fields : RecordSeal.openSome(seal, sessionId, fields));
@@ -182,7 +182,7 @@ export class TakeOvers {
     this.#done++;
     logger.info(
       { event: 'session.taken_over', session: sessionId, node: gone, epoch },
-      'a durable session of a node that is gone goes on here',
+      'a durable session of a node that is gone continues here',
     );
     host.onRestored(session, () => adopted.load(undefined));
     return 'here';
@@ -210,7 +210,7 @@ export class TakeOvers {
     const isChanged = isProtocolError(error) && error.code === 'authentication_failed';
     const event = isChanged ? 'record.changed' : 'takeover.failed';
     const fields = { event, session: sessionId, err: loggable(error) };
-    this.#options.logger.error(fields, 'a durable session cannot go on here');
+    this.#options.logger.error(fields, 'a durable session cannot continue here');
   }
 }
 

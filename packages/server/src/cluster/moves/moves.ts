@@ -154,7 +154,7 @@ export class Moves {
   #handleArrived({ session }: MovedHere, proxy: SessionProxy | undefined, node: string): void {
     this.#arrived++;
     const event = proxy === undefined ? 'session.parked' : 'session.moved';
-    this.#options.logger.info({ event, session: session.id, node }, 'a session of another node continues here');
+    this.#options.logger.info({ event, session: session.id, node }, 'a moved session continues here');
   }
 
   async #claim(sessionId: string, from: string, epoch: number): Promise<boolean> {

@@ -24,7 +24,7 @@ export class FakeSession implements DurableSession {
   #isPresent = false;
   #wake = () => {};
   hasLazy = false;
-  /** What never changes, in the next commit. */
+  /** State that never changes, in the next commit. */
   begin: Uint8Array | undefined;
   /** Who may resume, in the next commit. */
   accept: Commit['accept'];
