@@ -10,7 +10,7 @@ import { storeTests } from './suite/store.js';
 import { type StartedEngine, worldOf } from './suite/world.js';
 import { engines, repliesOf } from './testing/engines.js';
 
-/** What is copied from an engine to itself, the suite tests; here each goes to each other one. */
+/** The suite copies each engine to one of its own kind. These tests copy each kind to each other one. */
 
 const KINDS = ['sqlite', 'redis by URL', 'postgres'] as const;
 const missing = KINDS.map((kind) => engines[kind]?.missing).find((why) => why !== undefined);

@@ -28,7 +28,7 @@ export class CopyRefused extends Error {
   }
 }
 
-/** What was copied. */
+/** Counts of what was copied. */
 export interface CopyCounts {
   sessions: number;
   replies: number;
@@ -52,7 +52,7 @@ const RETRY_MS = 250;
 
 /**
  * Copies all that outlives nodes from one engine to another one that is empty, while no node uses either. One item is in memory at a
- * time. What is sealed is copied as it is. Sessions and replies have as much time left as they had.
+ * time. Sealed records are copied as they are. Sessions and replies have as much time left as they had.
  *
  * If it rejects, `to` has an unknown part of it, and has to be emptied.
  *
@@ -91,7 +91,7 @@ export async function copyEngine(
   return copying.counts;
 }
 
-/** What an item is called. */
+/** The names of items in messages. */
 const WORDS: Readonly<Record<EngineItem['kind'], string>> = {
   session: 'session',
   capacity: 'reservation of bytes',

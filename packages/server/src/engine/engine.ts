@@ -2,20 +2,21 @@ import type { ReplyLogs } from './logs/logs.js';
 import type { EngineStore } from './store.js';
 
 /**
- * What outlives a process, or is shared by nodes: leases of nodes, records of sessions, bytes of principals, tables, and the
- * logs with readers. `redis(…)` of `@parlance/server/redis` creates one, `sqlite(…)` of `@parlance/server/sqlite`, `postgres(…)` of `@parlance/server/postgres`, and
- * `memoryCluster()` one for tests.
+ * Keeps state that outlives a process, or is shared by nodes: leases of nodes, records of sessions, bytes of
+ * principals, tables, and the logs with readers. `redis(…)` of `@parlance/server/redis` creates one, `sqlite(…)` of
+ * `@parlance/server/sqlite`, `postgres(…)` of `@parlance/server/postgres`, and `memoryCluster()` one for tests.
  *
- * Each of these is an interface of its own; a feature of the server asks only for those that it uses. Of a session that is neither on record
- * nor has moved, an engine learns only the ID and a hash of its first HELLO, and of messages nothing.
+ * Each of these is an interface of its own; a feature of the server asks only for those that it uses. Of a session that
+ * is not recorded and has not moved, an engine learns only the ID and a hash of its first HELLO. It learns nothing of
+ * messages.
  *
  * Every engine promises, for each call of each interface:
  *
  * - **Atomic.** A call changes all that it says or nothing, and no other call is seen in its middle.
  * - **In order.** Calls about one session, account, log or entry take effect one after the other, and each sees those that were answered
  *   before it was made, whichever node has made them.
- * - **Fenced.** What has an owner and an epoch is changed only by a call that names both. An epoch never goes down, except in an
- *   engine that has lost data: the interfaces say how each call tells that.
+ * - **Fenced.** An entry with an owner and an epoch is changed only by a call that names both. An epoch never goes
+ *   down, except in an engine that has lost data: the interfaces say how each call tells that.
  * - **Kept.** When a call resolves, its effect outlives what the documentation of the engine says that it outlives.
  * - **Repeatable.** A call that was made again, because its answer was lost, has the same result.
  * - **Bounded in time.** A call rejects {@link ENGINE_TIMEOUT_MS} after it was sent at the latest, and as long after it was made if it
@@ -26,7 +27,7 @@ import type { EngineStore } from './store.js';
  * it may answer the next time.
  */
 export interface Engine {
-  /** What signs the tickets of nodes that are given no `secret`; only nodes of one process can share it so. */
+  /** Signs the tickets of nodes that are given no `secret`; only nodes of one process can share it this way. */
   readonly secret?: string | undefined;
   /** Opens the connection of one node. Does not wait until the engine can be reached. */
   connect(): EngineConnection;
@@ -74,7 +75,7 @@ export interface Leases {
   withdraw(incarnation: string): Promise<void>;
 }
 
-/** Which node has a session that has moved, or that is on record. The epoch grows by one with each move. */
+/** The node of each session that has moved, or that is recorded. The epoch grows by one with each move. */
 export interface SessionPlaces {
   /**
    * Writes that `to` has a session, in one step, if nothing is written yet or what is written is `from` and `epoch`. So of
@@ -114,13 +115,13 @@ export interface SessionRecords {
   /** Some fields of the record of a session, and which node has it; `undefined` if there is none. */
   readSession(sessionId: string, names: readonly string[]): Promise<SessionReading | undefined>;
   /**
-   * Takes a session on record from a node that has died: as {@link SessionPlaces.moveSession}, and reads all fields in the same step.
-   * The next write has the number 1; until then this can be repeated.
+   * Takes a recorded session from a node that has died: as {@link SessionPlaces.moveSession}, and reads all fields in
+   * the same step. The next write has the number 1; until then this can be repeated.
    *
    * @returns `undefined` if something else is written than what is expected.
    */
   claimSession(sessionId: string, move: SessionMove): Promise<SessionReading | undefined>;
-  /** Whether the engine forgets everything when its process ends while nodes go on. */
+  /** Whether the engine forgets everything when its process ends while nodes continue. */
   isVolatile(): Promise<boolean>;
   /**
    * Whether a replica could confirm a write.
@@ -152,7 +153,7 @@ export interface SessionRecord {
 }
 
 export interface SessionMove {
-  /** What is expected. */
+  /** The owner that the session is expected to have. */
   readonly from: string;
   readonly epoch: number;
   readonly to: string;
@@ -160,7 +161,7 @@ export interface SessionMove {
   readonly ttlMs: number;
 }
 
-/** What a write does to the fields of a record. */
+/** The changes that a write makes to the fields of a record. */
 export interface FieldChanges {
   /** Names have at least two characters, as those of one are the engine's own. */
   readonly set: Map<string, Uint8Array>;
@@ -230,7 +231,7 @@ export interface EngineTable {
   /** All entries. */
   read(): Promise<TableContent>;
   /**
-   * What has changed after a position, oldest first: at most {@link MAX_CHANGES}. Waits a while for the first change, about
+   * The changes after a position, oldest first: at most {@link MAX_CHANGES}. Waits a while for the first change, about
    * {@link ENGINE_TIMEOUT_MS} at most.
    *
    * @returns `undefined` if not all changes since then are known any more: the table has to be read again.

@@ -2,7 +2,7 @@ import { afterAll, describe, it } from 'vitest';
 import { engineTests } from './suite/tests.js';
 import { engines } from './testing/engines.js';
 
-/** What every engine does, in memory, in Redis, and in all others that are listed. */
+/** Runs the suite of all engines in memory, in Redis, and in all others that are listed. */
 
 /** The tests of an engine wait for most of their time, and those of one engine must not run beside each other. */
 for (const [name, { start, missing }] of Object.entries(engines)) {

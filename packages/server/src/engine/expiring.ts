@@ -1,4 +1,4 @@
-/** What is forgotten at a time, in milliseconds of the clock. */
+/** A value that is forgotten at a time, in milliseconds of the clock. */
 interface Mortal {
   readonly endsAt: number;
 }

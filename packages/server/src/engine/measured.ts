@@ -1,9 +1,9 @@
 import type { Engine } from './engine.js';
 
-/** What became of a call: its promise was fulfilled, or rejected with an error of this code. */
+/** The outcome of a call: its promise was fulfilled, or rejected with an error of this code. */
 export type CallOutcome = 'answered' | 'timeout' | 'connection_failed' | 'unsupported' | 'failed';
 
-/** Is told of each call of an engine when it is over. */
+/** Is notified of each call of an engine when it is over. */
 export interface CallObserver {
   /** @param call by its name in the interfaces of engines. */
   handleEngineCall(call: string, outcome: CallOutcome, seconds: number): void;
@@ -52,7 +52,7 @@ function timed(method: Method, name: string, observer: Observer): Method {
     if (observing === undefined) return method(...args);
     const begun = performance.now();
     const result = method(...args);
-    // Those that open or watch something answer at once, and may go on for ever.
+    // Calls that open or watch something answer at once, and may continue for ever.
     if (!(result instanceof Promise) || UNTIMED.has(name)) return result;
     const end = (outcome: CallOutcome) =>
       observing.handleEngineCall(name, outcome, (performance.now() - begun) / 1000);

@@ -1,7 +1,7 @@
 import type { ListedNode, NodeList } from './engine.js';
 
 interface Lease {
-  /** What a node says of itself. */
+  /** The node's description of itself. */
   readonly record: string;
   /** Milliseconds of the clock. */
   readonly endsAt: number;

@@ -15,7 +15,7 @@ interface Entry extends SessionRecord {
   endsAt: number;
   /** The number of the last write; 0 before the first of a node. */
   written: number;
-  /** Of sessions on record. */
+  /** Of recorded sessions. */
   readonly fields: Map<string, Uint8Array>;
   /** Of the fields. */
   bytes: number;
@@ -74,7 +74,7 @@ export class MemorySessions {
     return 'written';
   }
 
-  /** What a write adds to. */
+  /** The entry that a write adds to; `undefined` if the write replaces it. */
   #replaced(sessionId: string, { owner, epoch, number, replaces }: SessionWrite): Entry | undefined {
     const found = this.#entries.get(sessionId);
     if (found === undefined || replaces !== true) return found;
@@ -109,7 +109,7 @@ export class MemorySessions {
     if (epoch > 0 && found.bytes > 0) this.#put(sessionId, { owner: '', epoch }, RELEASED_MS);
   }
 
-  /** Those on record. */
+  /** The recorded sessions. */
   *exports(): Generator<SessionItem> {
     for (const [id, { owner, epoch, written: number, fields, endsAt }] of this.#entries)
       if (owner !== '' && fields.size > 0)

@@ -10,7 +10,7 @@ import { MemoryTable } from './memory-table.js';
 /**
  * Joins servers of one process, for tests: pass the same object as the option `engine` of each of them.
  *
- * @param now Unix milliseconds. @default they go on evenly, however the clock of the machine is set meanwhile
+ * @param now Unix milliseconds. @default they advance evenly, even if the clock of the machine is set
  */
 export function memoryCluster(now: () => number = evenTime()): Engine {
   const leases = new MemoryLeases(now);

@@ -10,8 +10,8 @@ import { Sweeper } from './sql/sweeper.js';
 
 export interface PostgresOptions {
   /**
-   * Where everything is: servers that share a database and nothing else need different ones. It is created if it is not there, and
-   * has 1 to 48 lower-case letters, digits or `_`, beginning with a letter.
+   * The schema of all tables: servers that share a database and nothing else need different ones. It is created if it
+   * does not exist, and has 1 to 48 lower-case letters, digits or `_`, beginning with a letter.
    *
    * @default 'parlance'
    */

@@ -3,7 +3,7 @@ import type { EngineConnection } from './engine.js';
 import { redis } from './redis.js';
 import { type RedisServer, redisMissing, startRedis } from './testing/redis-server.js';
 
-/** What Redis does beyond what every engine does. */
+/** Redis, beyond the tests of every engine. */
 
 const LONG_MS = 60_000;
 

@@ -1,6 +1,6 @@
 import type { SessionRecord, SessionWrite, SessionWritten } from './engine.js';
 
-/** What engines that keep sessions themselves agree on. */
+/** Rules of all engines that keep sessions themselves. */
 
 /** How long it is known that a session is over, in milliseconds. */
 export const RELEASED_MS = 600_000;

@@ -18,10 +18,10 @@ export interface EngineStore {
   close(): Promise<void>;
 }
 
-/** What a copy of an engine has to have. Times are those that are left, in milliseconds. */
+/** The items that a copy of an engine has to have. Times are those that are left, in milliseconds. */
 export type EngineItem = SessionItem | CapacityItem | KeyItem | EntryItem | ReplyItem | ProofItem;
 
-/** A session on record. Those that are over, or have only moved, are none. */
+/** A recorded session. Sessions that are over, or have only moved, are no items. */
 export interface SessionItem {
   readonly kind: 'session';
   readonly id: string;

@@ -10,8 +10,8 @@ import {
 
 /**
  * Kept replies in the engine. A reply has one writer at a time and any number of readers. The first writer is
- * the node that its ID names; another one may claim it, with an epoch that is higher. What makes writing safe are numbers,
- * not clocks: a batch says in which epoch it is written and how many parts there were before it, and a reply that has ended
+ * the node that its ID names; another one may claim it, with an epoch that is higher. Numbers make writing safe, not
+ * clocks: a batch says in which epoch it is written and how many parts there were before it, and a reply that has ended
  * takes no more. Each call may be made again if its answer was lost.
  */
 export interface ReplyLogs {
@@ -23,7 +23,7 @@ export interface ReplyLogs {
    */
   open(head: EngineHead, bounds: EngineBounds, liveMs: number): Promise<OpenOutcome>;
   /**
-   * Goes on with a reply that has another writer, which is refused from then on. One that was ended because its writer seemed
+   * Continues a reply of another writer, which is refused from then on. One that was ended because its writer seemed
    * to be gone has no end any more.
    *
    * @param key with the epoch of the new writer.
@@ -122,8 +122,7 @@ export interface EngineEnd extends ReplyKey {
 export type OpenOutcome = 'done' | 'too_many_replies' | 'over_budget';
 /**
  * `gone`: there is no such reply; `ended`: another node has ended or claimed it; `stopped`: another node has stopped it; `behind`:
- * parts that were on record are not any more.
- * With the two bounds nothing is added.
+ * parts that were recorded are lost. With the two bounds nothing is added.
  */
 export type AppendOutcome =
   | 'done'
@@ -185,7 +184,7 @@ const HEAD_CHARGE = 2_368;
 /** Bytes that metadata takes besides its own. */
 const METADATA_CHARGE = 32;
 
-/** Bytes of a record on record: it stands after its length. */
+/** Bytes of a record as it is kept: after its length. */
 export function framedLength(record: Uint8Array): number {
   return varintLength(record.length) + record.length;
 }

@@ -243,7 +243,7 @@ export function memoryReplies(now: () => number, capacity?: Capacity): MemoryRep
 
   return {
     local,
-    // What a node has room for is not what its engine has.
+    // The engine's own bound counts, as it may have more room than the node.
     open: (head, bounds, liveMs) =>
       answered(() => local.open(head, { ...bounds, maxReplyBytes: Number.POSITIVE_INFINITY }, liveMs)),
     append: (batch, bounds) => answered(() => local.append(batch, bounds)),

@@ -3,7 +3,7 @@ import { ByteReader, ByteWriter, isCount } from '@parlance/protocol/internal';
 import { framedLength, type ReplyBatch, type ReplyChanges, UNKNOWN, type WrittenBy } from './logs.js';
 import { type DurableRequest, READ_PARTS } from './reply.js';
 
-/** What is kept of replies in Redis, as bytes and texts. See `reply-scripts.ts`. */
+/** Replies in Redis, as bytes and texts. See `reply-scripts.ts`. */
 
 /** Parts between two places of the index, and bytes. */
 const STRIDE = 32;
@@ -67,7 +67,7 @@ interface Place {
   /** Parts before those that it has, and the number of the last one. */
   readonly first: number;
   readonly last: number;
-  /** What was asked for, and how many there are. */
+  /** The part after which the reader asked to read, and the number of all parts. */
   readonly after: number;
   readonly parts: number;
 }
@@ -138,7 +138,7 @@ export async function reading<Result>(read: () => Promise<Result>): Promise<Resu
   }
 }
 
-/** What Redis says of a key of another kind, and of a script that finds something else than a number. */
+/** Errors of Redis for a key of another kind, and for a script that finds something else than a number. */
 const WRONG = /WRONGTYPE|attempt to |bad argument /;
 
 /** The last values of ENTRY and FOLLOW. */

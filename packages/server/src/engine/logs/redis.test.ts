@@ -6,7 +6,7 @@ import { BOUNDS, batchOf, endOf, headOf, LIVE_MS, readAll, recordOf, text } from
 import { repliesOf } from '../testing/engines.js';
 import { redisMissing, startRedis } from '../testing/redis-server.js';
 
-/** What kept replies in Redis do beyond what those of every engine do. */
+/** Kept replies in Redis, beyond the tests of every engine. */
 
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'kept replies in Redis', () => {
   it('take little room once they have ended, and leave nothing behind', async () => {

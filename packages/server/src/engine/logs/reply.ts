@@ -6,7 +6,7 @@ export const READ_PARTS = 256;
 /** Bytes of the failure and the metadata of an end for which a reply has room from its beginning. */
 export const SMALL_END = 512;
 
-/** A request of a session that is on record: another node may go on with it. */
+/** A request of a recorded session: another node may continue it. */
 export interface DurableRequest {
   readonly session: string;
   readonly stream: number;

@@ -38,10 +38,10 @@ export interface WriterKeys {
   readonly metadata: Uint8Array;
 }
 
-/** What stands before the salt of a claim. */
+/** Stands before the salt of a claim. */
 const CLAIMED = 1;
 
-/** What others must not read of a head. */
+/** Fields of a head that others must not read. */
 export type SealedHead = Pick<ReplyHead, 'owner' | 'principal' | 'name' | 'share'>;
 
 export class ReplySeal {

@@ -115,7 +115,7 @@ export function sealedReplies(engine: ReplyLogs, keys: Seal): ReplyLogs {
       if (writing === undefined) return (await engine.follow(id))?.hasEnded === true ? 'ended' : 'gone';
       writing.usedAt = performance.now();
       const { seal, keys, offset, parts } = writing;
-      // What the engine has is not sealed again: a number is used for one part only.
+      // Parts that the engine has are not sealed again: a number is used for one part only.
       if (from !== parts) return from + batch.records.length === parts ? 'done' : 'behind';
       const { records, metadata, lastMetadata } = seal.sealParts(batch, writing.lastMetadata, keys);
       const sealed = { id, owner: ownerOf(seal.key, owner), epoch, from, offset, records, metadata };
@@ -244,7 +244,7 @@ function hashOf(key: SealKey, sessionId: string, hash: string): string {
   return key.nameOf('token', sessionId, hash);
 }
 
-/** What does not open is read from the record, which says so. */
+/** If a part does not open, the reader reads the record instead, which reports that. */
 function openedChanges(
   seal: ReplySeal,
   { from, records }: Exclude<ReplyChanges, typeof UNKNOWN>,

@@ -3,7 +3,7 @@ import { MemoryBudget } from '@parlance/protocol/internal';
 import { Largest } from './largest.js';
 import type { EngineBounds } from './logs.js';
 
-/** What the replies of one owner take. */
+/** The memory that the replies of one owner take. */
 export interface Account<Reply> {
   readonly owner: string;
   readonly replies: Set<Reply>;
@@ -31,7 +31,7 @@ export class Shares<Reply extends Charged<Reply>> {
   readonly accounts = new Map<string, Account<Reply>>();
   readonly #maxBytes: number;
   readonly #drop: (reply: Reply) => void;
-  /** What cannot be dropped. */
+  /** The memory that cannot be freed by dropping replies. */
   readonly #held: MemoryBudget;
   /** Owners that have something to drop. */
   readonly #droppable = new Largest<Account<Reply>>();

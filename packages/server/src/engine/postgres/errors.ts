@@ -9,7 +9,7 @@ const MISSING = new Set(['3F000', '42P01']);
 /** The server is a replica, or shuts down: another one has to be found. */
 const UNUSABLE = new Set(['25006', '57P01', '57P02', '57P03']);
 
-/** What the server says of an error: five characters. `undefined` if the server has not said it. */
+/** The server's code of an error: five characters. `undefined` if the error is not from the server. */
 function stateOf(error: unknown): string | undefined {
   const { code } = Object(error) as { readonly code?: unknown };
   return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : undefined;

@@ -83,7 +83,7 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? 'a connection 
     proxy.delayMs = 300;
     const first = codeOf(link.findSession('sess_one'));
     await expect.poll(() => proxy.open).toBe(1);
-    // What the server has said is still under way; that it has taken the settings will be lost.
+    // The server's answers are still under way. The one that it has taken the settings will be lost.
     await pause(100);
     proxy.silence('answers');
     expect(await first).toBe('timeout');
@@ -137,7 +137,7 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? 'a connection 
       if (fault === 'cut') proxy.cut();
       else proxy.silence('all');
       await expect.poll(() => unknown).toBeGreaterThan(before);
-      // What was under way fails, or does not.
+      // Calls that were under way fail, or do not.
       await pause(500);
       const heard = unknown + parts;
       await append();

@@ -124,7 +124,7 @@ export class Notifier {
     let some: readonly string[] = [];
     try {
       if (isPing) await this.#ask(client, 'SELECT 1');
-      // What is said in one tick of the event loop goes together.
+      // Messages of one tick of the event loop go together.
       else await new Promise((resolve) => setImmediate(resolve));
       while (this.#pending.size > 0 && this.#client === client) {
         some = this.#take();

@@ -49,7 +49,7 @@ export class Transaction {
     }
   }
 
-  /** What only reads needs no transaction, as each statement sees what is committed by then in either case. */
+  /** A call that only reads needs no transaction, as each statement sees all commits before it in either case. */
   async #attempt<Result>(call: SqlCall<Result>): Promise<Result> {
     if (this.#isReplicated) await this.#beginReplicated();
     for (let step = call.next(); ; ) {

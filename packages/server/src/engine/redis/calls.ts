@@ -25,7 +25,7 @@ const ARGUMENTS_PER_MS = 100;
 export class RedisCalls {
   readonly #connection: RedisConnection<RedisCommands>;
   readonly #table: string | undefined;
-  /** What was written to one server can be confirmed by its replicas. */
+  /** Whether replicas can confirm writes, as one server gets them all. */
   readonly canConfirm: boolean;
   #isChecked: boolean;
   /** Whether one server has all keys, as far as is known. */
@@ -115,7 +115,7 @@ export class RedisCalls {
     return await this.#send(asTexts, lane, command, heldMs + ENGINE_TIMEOUT_MS);
   }
 
-  /** What the engine says of itself. @throws {ProtocolError} `connection_failed`, `timeout`. */
+  /** The engine's report about itself. @throws {ProtocolError} `connection_failed`, `timeout`. */
   async info(lane: Lane): Promise<string> {
     return String(await this.#send(asTexts, lane, ['INFO']));
   }

@@ -66,7 +66,7 @@ export class RedisChanges {
   }
 
   #unsubscribe(channel: string): void {
-    // What is not listened to has no listener here, also if this fails.
+    // If this fails, the channel still has no listener here.
     if (this.#connection?.wire !== undefined)
       this.#connection.run(this.#lane, (channels) => channels.unsubscribe(channel)).catch(() => {});
   }

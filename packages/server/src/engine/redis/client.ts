@@ -4,7 +4,7 @@ import { OPEN_TIMEOUT_MS, type Wire } from './connection.js';
 /** A client of `ioredis`, also one of a Redis Cluster. */
 export interface IoredisClient {
   call(command: string, ...args: string[]): Promise<unknown>;
-  /** Needed for what is kept and put on record in Redis. */
+  /** Needed for kept replies and recorded sessions in Redis. */
   callBuffer?(command: string, ...args: (string | Buffer)[]): Promise<unknown>;
   /**
    * Another connection with the same options. The server opens all its connections so, watches and closes them. Without, it
@@ -208,7 +208,7 @@ function ioredisWire(client: IoredisDuplicate): Wire {
   return wire;
 }
 
-/** With a reset, after which the kernel does not go on delivering. */
+/** Closes with a reset, after which the kernel does not continue delivering. */
 function cutOff(stream: IoredisStream | undefined): void {
   if (stream?.encrypted === true || stream?.connecting === true || stream?.resetAndDestroy === undefined)
     stream?.destroy?.();

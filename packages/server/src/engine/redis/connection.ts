@@ -40,7 +40,7 @@ class Present<W extends Wire> {
   giveUp = (_why: Error): void => {};
   /** Reject what waits for an answer. */
   readonly pending = new Set<(why: Error) => void>();
-  /** What is needed on this side is loaded, which may take its time. */
+  /** Resolves when this side has loaded its modules, which may take a while. */
   readonly begun: Promise<void>;
   readonly opened: Promise<W>;
 

@@ -10,7 +10,7 @@ import { RedisTable } from './table.js';
 /** Commands that may be unanswered; with more, none is sent. Renewals have a share of their own. */
 const MAX_OTHERS = 8;
 
-/** What one node says to Redis. The engine is checked before the first command. */
+/** The calls of one node to Redis. It checks the engine before the first command. */
 export class RedisLink extends RedisSessions implements EngineConnection {
   readonly #keys: readonly [string];
   readonly #prefix: string;

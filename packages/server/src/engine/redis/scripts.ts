@@ -7,8 +7,8 @@ import { ACCOUNT, CLOCK, manyTimes, script } from './lua.js';
 const TABLE_TTL_MS = 3_600_000;
 
 /**
- * What a node asks of Redis. There is one key, a hash from the incarnation of a node to the end of its lease and its record
- * (`1700000000000:…`), so that one script sees all nodes, in Redis Cluster too.
+ * The commands that a node gives to Redis. For leases, there is one key, a hash from the incarnation of a node to the
+ * end of its lease and its record (`1700000000000:…`), so that one script sees all nodes, in Redis Cluster too.
  *
  * Its field '' has the version of the nodes, and the time before which no lease ends: only few renewals look at all nodes.
  */
@@ -110,7 +110,8 @@ return 1
  * '' of the hash is the number of the last change. Both keys are in one slot.
  *
  * KEYS: hash, stream. ARGV: key; `holder record`, or '' to remove it; expected holder, '' for none, or '*' for any.
- * Returns 1 or 0, and the number of the last change. What is there already is not written again, so that this may be repeated.
+ * Returns 1 or 0, and the number of the last change. An entry that is there already is not written again, so that this
+ * may be repeated.
  */
 export const PUT_ENTRY = script(`
 local held = redis.call('HGET', KEYS[1], ARGV[1])
@@ -151,8 +152,9 @@ return changes
 `);
 
 /**
- * A session that has moved is a hash of its own: `n`, the node that has it, and `e`, how often it has moved. One on record has
- * more fields: `q`, the number of the last write of its node, `b`, the bytes of those that the server names, and these.
+ * A session that has moved is a hash of its own: `n`, the node that has it, and `e`, how often it has moved. A recorded
+ * session has more fields: `q`, the number of the last write of its node, `b`, the bytes of those that the server
+ * names, and these.
  *
  * KEYS: the hash. ARGV: expected node and number, the new node, TTL in ms, 'claim' or ''. Returns node and number that are
  * written then. A claim fails also if there is no session, and may be repeated until the new node writes; it returns all
@@ -255,8 +257,8 @@ return 1
 `);
 
 /**
- * Of a session on record that was claimed, its number of moves stays for a while: a node that stood still since before that
- * could not tell otherwise that the session is not its own any more.
+ * Of a recorded session that was claimed, the number of moves stays for a while. Otherwise a node that stood still
+ * since before the claim could not tell that the session is not its own any more.
  *
  * KEYS: the hash. ARGV: node, number.
  */

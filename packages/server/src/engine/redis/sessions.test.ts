@@ -33,7 +33,7 @@ const ticks = async () => {
 };
 
 describe('a commit that a replica has to have', () => {
-  it('is on record when one has confirmed it', async () => {
+  it('is recorded when one has confirmed it', async () => {
     const { waits, write } = start();
     const written = write();
     await ticks();
@@ -45,7 +45,7 @@ describe('a commit that a replica has to have', () => {
     expect(await refused).toContain('no replica');
   });
 
-  it('is not on record if the connection over which it was written is another one now', async () => {
+  it('is not recorded if the connection over which it was written is another one now', async () => {
     for (const next of [{}, undefined]) {
       const { calls, waits, write } = start();
       const written = write();

@@ -9,7 +9,7 @@ import {
 } from '@parlance/protocol/internal';
 import { keyOf } from '../../base/keys.js';
 
-/** Encrypts what an engine gets to keep and to put on record. The same at all nodes. */
+/** Encrypts kept replies and records of sessions before an engine gets them. The same at all nodes. */
 export interface SealOptions {
   /** Encrypts and opens: 32 bytes, or their base64, such as `openssl rand -base64 32` prints. */
   readonly key: string | Uint8Array;
@@ -57,7 +57,9 @@ export class SealKey {
     return deriveKey(this.#secret, `parlance/seal/1/${keyOf(...purpose)}`, length);
   }
 
-  /** What stands for texts in the engine: always the same, and readable only by comparison. */
+  /**
+   * The name that stands for texts in the engine: always the same for the same texts, and readable only by comparison.
+   */
   nameOf(...texts: readonly string[]): string {
     return Buffer.from(cryptoSuite.hmacSha256(this.#names, Buffer.from(keyOf(...texts)))).toString(
       'base64url',
@@ -79,7 +81,7 @@ export class Seal {
   }
 
   /**
-   * What is before anything sealed: the key that the application gave, and a salt.
+   * Reads the head of a sealed value: the key that the application gave, and a salt.
    *
    * @returns no key if this node does not have it.
    * @throws {ProtocolError} `truncated`.
@@ -126,11 +128,11 @@ function nonceOf(number: number, index: number): Uint8Array {
   return nonce;
 }
 
-/** What a value is: the place is the nonce, so that no two values of a key may have the same. */
+/** The place of a value. It is the nonce, so no two values of a key may have the same place. */
 export interface SealedPlace {
   readonly number: number;
   readonly index: number;
-  /** What it is; a value that is put elsewhere does not open. */
+  /** The name of the field; a value that is put elsewhere does not open. */
   readonly name: string;
 }
 

@@ -34,7 +34,7 @@ class History {
     return this;
   }
 
-  /** Another process goes on. */
+  /** Another process continues. */
   takeOver(epoch: number, seal = KEY): History {
     return new History(RecordSeal.open(seal, ID, epoch, this.last).seal, this.last);
   }

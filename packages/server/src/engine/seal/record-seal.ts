@@ -39,7 +39,7 @@ interface Place {
 
 type Fields = ReadonlyMap<string, Uint8Array>;
 
-/** What a session's record was opened to, and what seals the commits that follow. */
+/** The opened record of a session, and the seal for the commits that follow. */
 export interface OpenedRecord {
   readonly fields: Map<string, Uint8Array>;
   readonly seal: RecordSeal;
@@ -78,7 +78,7 @@ export class RecordSeal {
   /**
    * Opens a whole record.
    *
-   * @param epoch of the process that goes on with it.
+   * @param epoch of the process that continues it.
    * @throws {ProtocolError} `authentication_failed` if it is not all that was written last.
    */
   static open(seal: Seal, sessionId: string, epoch: number, sealed: Fields): OpenedRecord {
@@ -153,7 +153,7 @@ interface Contents {
   readonly plain: Map<string, Uint8Array>;
   readonly places: Map<string, Place>;
   readonly sum: bigint;
-  /** The sum that is on record. */
+  /** The sum that is recorded. */
   readonly stated: bigint | undefined;
 }
 

@@ -5,8 +5,9 @@ import { resolveSeal, type Seal, type SealOptions } from './keys.js';
 const seals = new WeakMap<Engine, Seal>();
 
 /**
- * The same engine, for a server that encrypts what is kept and put on record before the engine gets it: those who can read
- * it learn neither content nor principals, and those who can write it change nothing unnoticed. The same at all nodes.
+ * The same engine, for a server that encrypts kept replies and records of sessions before the engine gets them: those
+ * who can read it learn neither content nor principals, and those who can write it change nothing unnoticed. The same
+ * at all nodes.
  *
  * @throws {ProtocolError} `invalid_option`.
  */

@@ -5,7 +5,7 @@ import { forCount, listsOf, repeated, rowsOf } from './many.js';
 /** Rows that one step of a sweep looks at. */
 const SWEEP_ROWS = 500;
 
-/** What a session reserves. */
+/** A session's reservation of bytes. */
 export interface Reservation {
   readonly account: string;
   readonly sessionId: string;
@@ -110,7 +110,7 @@ export class AccountCalls {
    */
   *sweep(after: string): SqlCall<string> {
     const accounts = this.#accountsOver;
-    // What only reads needs no transaction.
+    // A call that only reads needs no transaction.
     if (accounts !== undefined && (yield* ask(accounts)).length > 0)
       yield* ask(`DELETE FROM accounts WHERE id IN (${accounts})`);
     const at = after.indexOf(' ');

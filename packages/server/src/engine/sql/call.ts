@@ -19,7 +19,7 @@ export type SqlValue = string | number | Uint8Array | null;
 /** Whole numbers are numbers, bytes a `Uint8Array` or `Buffer`. No column is a truth value, which databases give differently. */
 export type Row = Readonly<Record<string, SqlValue>>;
 
-/** What databases write differently. */
+/** Terms that databases write differently. */
 export interface Dialect {
   /** The type of bytes: `BLOB`. */
   readonly bytes: string;

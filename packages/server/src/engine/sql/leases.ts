@@ -1,7 +1,7 @@
 import type { ListedNode } from '../engine.js';
 import { ask, type Dialect, type Row, type SqlCall } from './call.js';
 
-/** What one node sees when it has renewed its lease. */
+/** The state that a node sees when it has renewed its lease. */
 interface Renewed {
   readonly nodes: readonly ListedNode[] | undefined;
   readonly version: string;

@@ -162,7 +162,7 @@ function* recordsAfter(id: string, found: Row, after: number): SqlCall<Uint8Arra
   let next = Number(rows[0]?.['from_part'] ?? tailFrom);
   let left = READ_SIZE;
   for (const { from_part, bytes } of [...rows, { from_part: tailFrom, bytes: found['tail'] as Uint8Array }]) {
-    // What came since the reply was read is left for the next time.
+    // Parts that came since the reply was read are left for the next time.
     if (from_part !== next || next > tailFrom) break;
     for (const record of partsOf(bytes as Uint8Array)) {
       if (next++ < after) continue;

@@ -3,7 +3,7 @@ import { keyOf } from '../../base/keys.js';
 import { ask, type Dialect, type Row, type SqlCall } from './call.js';
 
 /**
- * What kept replies need in a database. The key of a reply is its ID; owners and names, which may be long and of any characters,
+ * The tables of kept replies. The key of a reply is its ID; owners and names, which may be long and of any characters,
  * stand as digests. `rank` orders the replies of one owner; `name` is the digest of owner and name, of which the newest reply
  * that has it is in `reply_names`.
  *
@@ -91,7 +91,7 @@ export function* forgetOver(dialect: Dialect, owner: string): SqlCall<number> {
 export function* sweepLogs(dialect: Dialect): SqlCall<string> {
   const isOver = `ends_at <= ${dialect.now}`;
   const proofs = `SELECT session FROM reply_proofs WHERE ${isOver} LIMIT ${STEP}`;
-  // What only reads needs no transaction. A proof that another transaction renews meanwhile is not over.
+  // A call that only reads needs no transaction. A proof that another transaction renews meanwhile is not over.
   if ((yield* ask(proofs)).length > 0)
     yield* ask(`DELETE FROM reply_proofs WHERE session IN (${proofs}) AND ${isOver}`);
   const until = yield* overUntil(dialect, '1 = 1');

@@ -177,14 +177,14 @@ function* charge(
   return typeof charged === 'string' ? 'over_budget' : undefined;
 }
 
-/** What an owner is charged. */
+/** The charge of an owner. */
 interface Charge {
   readonly bytes: number;
   readonly replies: 0 | 1;
 }
 
 /**
- * Charges an owner. What is over makes room only if room is needed.
+ * Charges an owner. Replies that are over make room only if room is needed.
  *
  * @returns the owner's last rank, a new one for a new reply; or the bound that was met, and nothing is charged.
  */
@@ -213,7 +213,7 @@ function* chargeOwner(
     const isOver = replies + Number(held?.['replies'] ?? 0) > maxReplies;
     const isFull = isOver || bytes + Number(held?.['bytes'] ?? 0) > maxOwnerBytes;
     if (!isFull) {
-      // What another transaction has written since the update is charged next.
+      // Another transaction has changed the owner since the update. The next round charges it.
       if (held === undefined)
         yield* ask('INSERT INTO reply_owners (owner, bytes, replies, rank) VALUES (?, 0, 0, 0)', owner);
     } else if (held === undefined || (yield* forgetOver(dialect, owner)) === 0)
@@ -221,7 +221,7 @@ function* chargeOwner(
   }
 }
 
-/** Where parts go that come after what is there: into rows, and what is left into the tail. */
+/** Places new parts after those that are there: into rows, and the rest into the tail. */
 function placed(found: Row, records: readonly Uint8Array[], offset: number) {
   let tail: Uint8Array[] = [found['tail'] as Uint8Array];
   let [tailFrom, length] = [Number(found['tail_from']), (found['tail'] as Uint8Array).length];

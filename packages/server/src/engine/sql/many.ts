@@ -21,7 +21,10 @@ export function* listsOf<Value extends SqlValue>(values: readonly Value[]): Gene
   }
 }
 
-/** What stands after a column that has one of some values, and its parameters: for all of them, or for some at a time. */
+/**
+ * Yields the condition after a column that has one of some values, and its parameters: for all of them, or for some at
+ * a time.
+ */
 export function* amongOf(
   { lists }: Dialect,
   values: readonly Buffer[],

@@ -5,8 +5,8 @@ import { sessionTables } from './sessions.js';
 import { tableTables } from './tables.js';
 
 /**
- * What brings a database from each version of the schema to the next one, beginning with an empty one. Released steps are never
- * changed: a change is a step more.
+ * The steps that bring a database from each version of the schema to the next one, beginning with an empty one.
+ * Released steps are never changed: a change is a step more.
  */
 export const STEPS: readonly ((dialect: Dialect) => readonly string[])[] = [
   (dialect) => [

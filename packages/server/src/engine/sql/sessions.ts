@@ -20,7 +20,7 @@ interface Entry extends SessionRecord {
   readonly bytes: number;
 }
 
-/** What stands after the rows of new fields. */
+/** Follows the rows of new fields. */
 const REPLACED = 'ON CONFLICT (session, name) DO UPDATE SET value = excluded.value';
 
 /** A name and a value. */

@@ -13,7 +13,7 @@ const CODES: Readonly<Record<string, number>> = {
 const FULL = 13;
 
 const IN_USE = 'another process uses the file, and only one can';
-/** What does not change until someone has done something about the file. */
+/** Failures that last until an operator repairs the file. */
 const UNSUITABLE: Readonly<Record<number, string>> = {
   5: IN_USE,
   6: IN_USE,

@@ -65,7 +65,7 @@ async function refusal(path = file): Promise<unknown> {
 
 const refused = (message: string) => ({ code: 'unsupported', message: expect.stringContaining(message) });
 
-/** What another process says that opens the file, and the process if it keeps it. */
+/** Opens the file in another process. Returns the line that the process prints, and the process. */
 async function elsewhere(options: { readonly uid?: number; readonly umask?: string } = {}) {
   const { uid, umask } = options;
   const args = [...FLAGS, PROGRAM, file, ...(umask === undefined ? [] : [umask])];
@@ -163,7 +163,7 @@ describe('a file of SQLite', () => {
     expect(await refusal()).toMatchObject(refused('another application'));
   });
 
-  it('is copied while it is used, and the copy goes on', async () => {
+  it('is copied while it is used, and the copy works', async () => {
     const engine = sqlite(file);
     const link = connect(engine);
     await write(link, 'sess_1');

@@ -6,7 +6,7 @@ import { afterAll, expect, it, vi } from 'vitest';
 import { sqlite } from '../sqlite.js';
 import { ID, writeOf } from '../suite/record-values.js';
 
-/** What is put on the disk, seen at the call that does it. */
+/** Writes to the disk, seen at the call that makes them. */
 
 type Done = (error: Error | null) => void;
 const disk = vi.hoisted(() => ({

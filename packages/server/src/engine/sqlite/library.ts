@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import { ProtocolError } from '@parlance/protocol';
 
-/** What is used of `node:sqlite`, and of the package that is like it. */
+/** The API that is used of `node:sqlite`, and of the package that is like it. */
 export interface Database {
   exec(text: string): void;
   prepare(text: string): PreparedStatement;

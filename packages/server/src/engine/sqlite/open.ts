@@ -46,7 +46,7 @@ export function closeDatabase(database: Database): void {
     // The package for Node 20 gives the lock back only when its statements are collected as garbage.
     database.exec('PRAGMA journal_mode = DELETE; PRAGMA locking_mode = NORMAL; SELECT 1 FROM sqlite_schema');
   } catch {
-    // What was written is in its files all the same.
+    // Its files have all writes nevertheless.
   }
   try {
     database.close();

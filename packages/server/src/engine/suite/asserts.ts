@@ -29,7 +29,7 @@ export function codeOf(call: Promise<unknown>): Promise<string> {
   );
 }
 
-/** What comes of work that goes on until something else is over, which `end` tells it. */
+/** The result of work that continues until something else is over. `end` tells the work to stop. */
 export async function meanwhile<Result>(
   work: Promise<Result>,
   other: () => Promise<void>,

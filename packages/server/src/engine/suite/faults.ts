@@ -6,7 +6,7 @@ import { BOUNDS, batchOf, headOf, LIVE_MS, readAll, recordOf } from './log-value
 import { ID, moveTo, TTL_MS, textsOf, writeOf } from './record-values.js';
 import type { Tests, World } from './world.js';
 
-/** What is bounded in time is over after so long, with a margin for a busy machine, in milliseconds. */
+/** A call that is bounded in time is over after so long, with a margin for a busy machine, in milliseconds. */
 const OVER_MS = 4 * ENGINE_TIMEOUT_MS;
 const CAPACITY = { bytes: 10, maxBytes: 100, ttlMs: TTL_MS };
 
@@ -175,7 +175,7 @@ export const faultTests: Tests = {
     }
   },
 
-  async 'a full engine refuses what has no room, changes nothing then, and goes on when it has some'(world) {
+  async 'a full engine refuses what does not fit, changes nothing, and continues when it has room'(world) {
     const link = world.connect();
     await link.writeSession(ID, writeOf(1, { begin: 'b', m1: 'one' }));
     const next = writeOf(2, { m2: 'x'.repeat(4_096) }, { after: 1, remove: ['m1'] });

@@ -70,7 +70,7 @@ export const leaseTests: Tests = {
     like(await reader.find('aaaaaa'), { record: 'back' });
   },
 
-  async 'a lease goes on for as long as it is renewed'({ connect }) {
+  async 'a lease lasts for as long as it is renewed'({ connect }) {
     const [a, b] = [connect(), connect()];
     await a.renew('aaaaaa', '', 200);
     await a.renew('aaaaaa', '', LONG_MS);
@@ -82,7 +82,7 @@ export const leaseTests: Tests = {
   async 'all nodes are named again only if one has come, gone or changed'({ connect, eventually }) {
     const [a, b, c] = [connect(), connect(), connect()];
     let { version: known } = await a.renew('aaaaaa', '', LONG_MS);
-    /** What `a` hears with its next renewal. */
+    /** The list that `a` gets with its next renewal. */
     const heard = async () => {
       const list = await a.renew('aaaaaa', '', LONG_MS, known);
       same(list.nodes === undefined, list.version === known);

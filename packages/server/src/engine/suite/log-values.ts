@@ -1,7 +1,7 @@
 import { type EngineBounds, framedLength, type ReplyBatch, type ReplyLogs } from '../logs/logs.js';
 import type { ReplyHead } from '../logs/reply.js';
 
-/** What tests of logs write. */
+/** Values that tests of logs write. */
 
 export const LIVE_MS = 60_000;
 export const BOUNDS: EngineBounds = { maxReplies: 1_000, maxReplyBytes: 4 << 20, maxOwnerBytes: 32 << 20 };

@@ -3,7 +3,7 @@ import { BOUNDS, batchOf, endOf, headOf, LIVE_MS, readAll, recordOf, sizeOf, tex
 import { type Tests, watching } from './world.js';
 
 export const logWriterTests: Tests = {
-  async 'another writer goes on after what is on record, and the one before is refused'({
+  async 'another writer continues after the recorded parts, and the one before is refused'({
     connectLogs: connect,
     eventually,
   }) {
@@ -47,7 +47,7 @@ export const logWriterTests: Tests = {
     same(await a.claim({ ...key, id: headOf().id }, 'aaaaaa', LIVE_MS), { outcome: 'gone' });
   },
 
-  async 'a reply that was ended for a writer that seemed to be gone goes on, and no other'({
+  async 'a reply that was ended for a writer that seemed to be gone continues, and no other'({
     connectLogs: connect,
   }) {
     const logs = connect();
@@ -151,7 +151,7 @@ export const logWriterTests: Tests = {
     same(await a.append(batchOf(head, records, [recordOf('2')]), BOUNDS, LIVE_MS), 'stopped');
     same(await a.keep(head, LIVE_MS), { outcome: 'stopped' });
     same(await a.end(endOf(head, 1), BOUNDS), 'stopped');
-    // No other node goes on with it.
+    // No other node continues it.
     same(await b.claim({ ...head, epoch: 1 }, 'bbbbbb', LIVE_MS), { outcome: 'over' });
     const read = await b.read(head.id, 0);
     same([read?.records, read?.end?.failure], [records, text('no')]);
@@ -166,7 +166,7 @@ export const logWriterTests: Tests = {
     const read = async () => {
       for (let reads = 0; !isOver || reads < 3; reads++) {
         const parts = (await reader.read(head.id, 0))?.records.length ?? 0;
-        ok(parts % 5 === 0, `${parts} parts are on record`);
+        ok(parts % 5 === 0, `${parts} parts are recorded`);
       }
     };
     const write = async () => {
@@ -182,7 +182,7 @@ export const logWriterTests: Tests = {
     });
   },
 
-  async 'batches that are lost and repeated are on record once and in order'({ connectLogs: connect }) {
+  async 'batches that are lost and repeated are recorded once and in order'({ connectLogs: connect }) {
     const [a, b] = [connect(), connect()];
     const random = numbers(1);
     for (let history = 0; history < 8; history++) {

@@ -10,7 +10,7 @@ import { engineTests, type StartedEngine } from './tests.js';
 
 /** The suite finds engines that break a promise: each plant breaks one. */
 
-/** What breaks, given what is whole. */
+/** Breaks an engine, given a whole one. */
 interface Plant {
   readonly link?: (link: EngineConnection) => Partial<EngineConnection>;
   readonly table?: (table: EngineTable) => Partial<EngineTable>;

@@ -1,6 +1,6 @@
 import type { EngineConnection, SessionWrite } from '../engine.js';
 
-/** What tests of records write. */
+/** Values that tests of records write. */
 
 export const TTL_MS = 60_000;
 export const ID = 'sess_aaaaaa0123456789abcd';

@@ -49,7 +49,7 @@ export const recordTests: Tests = {
     same(await claimedFields(link), { begin: bytes, [bytes]: '' });
   },
 
-  async 'what is on record is not written again, however late it comes'({ connect }) {
+  async 'a recorded commit is not written again, however late it comes'({ connect }) {
     const link = connect();
     const [first, second] = [writeOf(1, { begin: 'b', m1: 'one' }), writeOf(2, {}, { remove: ['m1'] })];
     await link.writeSession(ID, first);
@@ -179,7 +179,7 @@ export const recordTests: Tests = {
     same(await bounded(2, { '\u00fc1': '' }, 103), { needed: 104 });
     same((await link.readSession(ID, ['\u00fc1']))?.fields.size, 0);
     same(await bounded(2, { '\u00fc1': '' }, 104), 'written');
-    // What is there already is written again with any bound.
+    // A value that is there already is written again with any bound.
     same(await bounded(2, { '\u00fc1': '' }, 1), 'written');
     // A value that replaces another one counts instead of it, and what is removed does not count.
     same(await bounded(3, { m1: 'x'.repeat(94) }, 104), { needed: 105 });

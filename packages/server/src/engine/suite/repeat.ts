@@ -32,7 +32,7 @@ interface Case {
   readonly before?: (node: Node) => Promise<unknown>;
   /** The call, of which the result is compared. */
   readonly write: (node: Node) => Promise<unknown>;
-  /** What is there afterwards. */
+  /** Reads the state afterwards. */
   readonly state: (node: Node) => Promise<unknown>;
 }
 

@@ -175,7 +175,7 @@ export const storeTests: Tests = {
     same(await readAll(logs, long.id), records);
     same((await logs.read(long.id, 14))?.metadata, text('{"part":1}'));
     same((await logs.read(long.id, 15))?.metadata, text('{"part":15}'));
-    // One that was ended because its writer seemed to be gone goes on.
+    // A reply that was ended because its writer seemed to be gone continues.
     same((await logs.read(failed.id, 0))?.end, endOf(failed, 0, 'dddddd', text('failure')).end);
     like(await logs.claim({ id: failed.id, owner, epoch: 1 }, 'eeeeee', LIVE_MS), {
       outcome: 'done',

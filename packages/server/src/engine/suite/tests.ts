@@ -15,7 +15,7 @@ import { Skipped, type StartedEngine, type Tests, worldOf } from './world.js';
 
 export type { EngineFaults, Heal, StartedEngine } from './world.js';
 
-/** What a framework gives to a test, if it can skip one: `node:test` and Vitest do. */
+/** The argument that a framework gives to a test, if it can skip one: `node:test` and Vitest do. */
 export interface MaySkip {
   skip?(why?: string): unknown;
 }

@@ -10,7 +10,7 @@ export interface StartedEngine {
   create(): Engine;
   /** Is called after the last test. */
   close(): PromiseLike<void>;
-  /** What the caller can do to the engine. Tests of what is missing here are skipped. */
+  /** Faults that the caller can cause in the engine. Tests of faults that are missing here are skipped. */
   readonly faults?: EngineFaults | undefined;
 }
 
@@ -19,10 +19,13 @@ export type Heal = () => PromiseLike<void> | void;
 
 /** Ways to make an engine fail, for all that {@link StartedEngine.create} has made. One fault is there at a time. */
 export interface EngineFaults {
-  /** Nothing is answered any more, over present connections and new ones. What was asked may be executed when it ends. */
+  /**
+   * The engine answers nothing any more, over present connections and new ones. It may execute the calls when the fault
+   * ends.
+   */
   silence?(): PromiseLike<Heal>;
   /**
-   * What is asked over present connections is executed, but answers are lost after so many more over each of them. New
+   * The engine executes calls over present connections, but answers are lost after so many more over each of them. New
    * connections work.
    */
   loseAnswers?(answers: number): PromiseLike<void>;
@@ -32,11 +35,11 @@ export interface EngineFaults {
   fill?(): PromiseLike<Heal>;
   /** Kills the engine, and starts it again with what it has kept. */
   restart?(): PromiseLike<void>;
-  /** The engine goes on without its data, or most of them. */
+  /** The engine continues without its data, or most of them. */
   loseData?(): PromiseLike<void>;
 }
 
-/** What a test has: a space in which there is nothing yet, whose connections are closed after the test. */
+/** An empty space for one test. Its connections are closed after the test. */
 export interface World {
   connect(): EngineConnection;
   connectLogs(): ReplyLogs;

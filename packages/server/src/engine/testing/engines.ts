@@ -77,7 +77,7 @@ export const engines: Readonly<Record<string, Kind>> = {
   }),
 };
 
-/** What was answered outlives the process: with `everysec`, the last two seconds may be in its memory alone. */
+/** Answered writes outlive the process: with `everysec`, the last two seconds may be in its memory alone. */
 const KEPT = ['--appendonly', 'yes', '--appendfsync', 'always'];
 let prefixes = 0;
 const newPrefix = () => `test${prefixes++}`;

@@ -6,7 +6,7 @@ import { memoryCluster } from '../memory.js';
 import type { EngineStore } from '../store.js';
 import type { EngineFaults, StartedEngine } from '../suite/tests.js';
 
-/** What a plant breaks: how this engine behaves while something is wrong with it. */
+/** The behaviour of this engine while something is wrong with it. A plant breaks some of it. */
 export interface Behaviour {
   /** How long a call waits for a silent engine, in milliseconds. */
   readonly silentMs: number;
@@ -27,7 +27,7 @@ const RIGHT: Behaviour = {
 };
 
 const READING = /^(find|read|named|list|shared|follow|prove|isVolatile|changes|withdraw)/;
-/** What does not wait for an answer. */
+/** Methods that do not wait for an answer. */
 const UNGUARDED = new Set(['watch', 'listen', 'table', 'close']);
 type Call = (...args: never[]) => unknown;
 

@@ -6,7 +6,7 @@ import { startRedis } from './redis-server.js';
 import { createSilentProxy, type SilentProxy } from './silent-proxy.js';
 
 export interface StormOptions {
-  /** What happens to connections and to Redis; when it does is up to the machine. */
+  /** Decides which faults connections and Redis have. The machine decides when. */
   readonly seed: number;
   readonly seconds: number;
   readonly engines: number;

@@ -10,8 +10,7 @@ export interface SilentProxy extends AsyncDisposable {
   /** Connections from now on: they work, are dropped with a reset, or are accepted and never spoken on. */
   arrivals: 'work' | 'refused' | 'silent';
   /**
-   * What is sent on the present connections is dropped from now on: everything, or only what comes from the server, after
-   * so many pieces more.
+   * Drops pieces on the present connections from now on: all pieces, or only those from the server after so many more.
    */
   silence(what: 'all' | 'answers', pieces?: number): void;
   /** Each piece that comes from the server comes so much later, in milliseconds. */
