@@ -15,7 +15,7 @@ export interface GroupSendOptions<Data = unknown> {
   readonly except?: ServerSession<Data> | undefined;
 }
 
-/** What has become of a message to a group. */
+/** The outcome of a message to a group. */
 export interface GroupSent<Data = unknown> {
   /** Members at this node for whom it is queued. It reaches them unless their sessions are lost. */
   readonly queued: number;
@@ -26,7 +26,7 @@ export interface GroupSent<Data = unknown> {
    * `Session.send`.
    */
   readonly refused: readonly { readonly session: ServerSession<Data>; readonly error: ProtocolError }[];
-  /** What has become of it at other nodes; `undefined` if the server is alone. */
+  /** Its outcome at other nodes; `undefined` if the server is alone. */
   readonly elsewhere?: GroupSentElsewhere | undefined;
 }
 
@@ -39,10 +39,10 @@ export interface GroupSentElsewhere {
 
 export interface GroupAddOptions {
   /**
-   * What the member shows of itself to those who watch the group, as JSON of at most 1,024 bytes; `null` is nothing. Adding a
+   * Data that the member shows to those who watch the group, as JSON of at most 1,024 bytes; `null` for none. Adding a
    * member again replaces it.
    *
-   * @default what it has shown before; nothing
+   * @default the data that it has shown before; none
    */
   readonly data?: unknown;
 }
@@ -100,7 +100,8 @@ export interface Group<Data = unknown> extends Iterable<ServerSession<Data>> {
   readonly size: number;
   has(session: ServerSession<Data>): boolean;
   /**
-   * Adds a session of this node. It is a member until {@link delete}, or until it ends: also where it goes on.
+   * Adds a session of this node. It is a member until {@link delete}, or until it ends, also at the node where it
+   * continues.
    *
    * @returns `false` if this server does not have it (any more).
    * @throws {ProtocolError} `invalid_argument` if it is not a session of a server, or the data is not JSON; `message_too_large` for

@@ -12,7 +12,7 @@ import type { ReceivedMarks, Sequence, Verdict } from './received-marks.js';
 import { SharedCoders } from './shared-coders.js';
 import type { SavedMembership } from './state.js';
 
-/** What a membership takes beside its name and its data. */
+/** Memory that a membership takes beside its name and its data. */
 const OVERHEAD = 256;
 
 export interface GroupsHost {
@@ -22,14 +22,14 @@ export interface GroupsHost {
   readonly now?: (() => number) | undefined;
   /** A session that has not ended. */
   find(sessionId: string): ServerEndpoint | undefined;
-  /** What is saved of the memberships of a session has changed. */
+  /** The saved state of the memberships of a session has changed. */
   changed(session: ServerEndpoint): void;
   /** By name, of one session. */
   membershipsOf(session: ServerEndpoint): Map<string, Membership>;
   peekMemberships(session: ServerEndpoint): ReadonlyMap<string, Membership> | undefined;
 }
 
-/** What has become of a message at this node. */
+/** The outcome of a message at this node. */
 export interface Delivered {
   queued: number;
   coded: number;
@@ -151,7 +151,7 @@ export class Groups {
     return true;
   }
 
-  /** The session is over here. @param how whether it goes on elsewhere, or may. */
+  /** The session is over here. @param how whether it continues elsewhere, or may. */
   forget(session: ServerEndpoint, how: 'left' | 'moved' | 'waits'): void {
     for (const membership of [...(this.#host.peekMemberships(session)?.values() ?? [])])
       this.#remove(membership, how);
@@ -241,9 +241,9 @@ export class Groups {
   #hears(membership: Membership, sequence: Sequence | undefined, shared: Verdict): boolean {
     const { session, group } = membership;
     if (sequence === undefined) return true;
-    // It is about to go on elsewhere, and hears it there; or it stays, and hears it then.
+    // It is about to continue elsewhere, and receives the message there; or it stays, and receives it then.
     if (session.isFrozen) {
-      // What it has asked for it has to ask for again.
+      // It has to repeat its question for messages.
       group.setApart(membership).asks.delete(sequence.sender);
       return false;
     }
@@ -359,7 +359,7 @@ export class Groups {
   }
 }
 
-/** What is being coded for a member of the messages of one sender. */
+/** The messages of one sender that are being coded for a member. */
 function underWay(membership: Membership, { sender }: Sequence): { count: number; queued: number } {
   membership.coding ??= new Map();
   const marks = (membership.received ?? membership.group.received).marks;

@@ -14,9 +14,9 @@ export interface Membership {
   dataAt: number;
   /** Bytes of the name. */
   readonly nameBytes: number;
-  /** What it takes of the memory of its session. */
+  /** Its share of the memory of its session. */
   charge: Reservation | undefined;
-  /** What it has heard, if that differs from what the others of the group have. */
+  /** The marks of its received messages, if they differ from those of the group. */
   received: ReceivedMarks | undefined;
   /** Messages that were taken for it, and are being coded: by sender, how many, and the last one that is queued. */
   coding: Map<string, { count: number; queued: number }> | undefined;
@@ -26,7 +26,7 @@ export interface Membership {
 export class LocalGroup {
   readonly name: string;
   readonly members = new Map<ServerEndpoint, Membership>();
-  /** What members have heard that were here when it came. */
+  /** The marks of all members that were here when the messages came. */
   readonly received = new ReceivedMarks(false);
   /** Members with marks of their own. */
   readonly apart = new Set<Membership>();
@@ -35,7 +35,10 @@ export class LocalGroup {
     this.name = name;
   }
 
-  /** What the client of a member will have when all that is queued is written: the last number of each sender. */
+  /**
+   * The messages that the client of a member will have when all that is queued is written: the last number of each
+   * sender.
+   */
   marksOf({ received, coding }: Membership): Map<string, number> {
     const marks = new Map((received ?? this.received).marks);
     for (const [sender, { queued }] of coding ?? []) marks.set(sender, queued);

@@ -41,7 +41,7 @@ const PRESENCE_KINDS: OptionKinds<{ signal?: AbortSignal | undefined }> = { sign
 const NONE: GroupSendOptions = Object.freeze({});
 const NO_MEMBERS: ReadonlyMap<ServerEndpoint, Membership> = new Map();
 
-/** What a group asks of its server. */
+/** The server, as a group uses it. */
 export interface GroupHost {
   readonly groups: Groups;
   readonly presences: Presences;
@@ -52,7 +52,7 @@ export interface GroupHost {
   readonly maxDataBytes: number;
 }
 
-/** What applications have of a group. */
+/** A group, as applications see it. */
 export class NamedGroup implements Group {
   readonly [SELF] = this;
   readonly name: string;

@@ -10,7 +10,7 @@ export interface SaidElsewhere {
   readonly elsewhere: GroupSentElsewhere;
 }
 
-/** What is missing, as it is asked for. */
+/** A question for missing messages. */
 export interface Question {
   /** The node that has said it. */
   readonly sender: string;
@@ -36,7 +36,7 @@ export interface GroupNodes {
   handleLast(name: string): void;
   /** Members of other nodes whose IDs, after the names of their nodes, come after a place. @throws {ProtocolError} `timeout`. */
   members(name: string, after: string | undefined, limit: number): Promise<MembersFound>;
-  /** Where presence comes from and goes to. */
+  /** Presence at other nodes. */
   readonly presence: PresenceSource;
 }
 

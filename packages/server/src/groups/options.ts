@@ -5,7 +5,7 @@ import type { ServerSession } from '../session/served-session.js';
 export interface GroupsOptions {
   /**
    * Whether a session may be a member of a group: called by each `add` that makes it one, so it must return synchronously.
-   * Throwing refuses. It is not called again where the session goes on.
+   * Throwing refuses. It is not called again at the node where the session continues.
    *
    * @default any session, as only the code of the server adds one
    */

@@ -24,7 +24,7 @@ export interface PresenceSink {
   tell(name: string, entries: readonly PresenceEntry[]): boolean;
 }
 
-/** Where presence comes from, beside this node, and goes to. */
+/** The other nodes, as presence uses them. */
 export interface PresenceSource {
   /** Whether the node counts as alive. */
   isAlive(node: string): boolean;
@@ -38,7 +38,7 @@ export interface PresenceSource {
 /** How long changes are collected, in milliseconds: a client that comes back sooner was never away. */
 const COALESCE_MS = 200;
 
-/** What is said of the members of this node to those who want to know: the last state of each session, once. */
+/** Tells sinks about the members of this node: the last state of each session, once. */
 export class PresenceFeed {
   /** By group and sink: what has changed since the sink was told, by session. */
   readonly #watched = new Map<string, Map<PresenceSink, Map<string, PresenceEntry>>>();
@@ -99,7 +99,7 @@ export class PresenceFeed {
     this.#later(() => this.flush());
   }
 
-  /** Tells all sinks what has changed. What one does not take is told with what changes meanwhile. */
+  /** Tells all sinks what has changed. Changes that a sink does not take are told again together with later ones. */
   flush(): void {
     this.#isDue = false;
     for (const [name, sinks] of this.#watched)

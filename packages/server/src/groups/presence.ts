@@ -21,7 +21,7 @@ export class PresenceView {
   /** By session. */
   readonly #known = new Map<string, Known>();
   readonly #principals = new Map<string, Map<string, Known>>();
-  /** What each watcher was told last of a principal is in the watcher. */
+  /** Each watcher keeps the last state that it was told of a principal. */
   readonly watchers = new Set<PresenceWatch>();
 
   constructor(now: () => number, keptMs: number) {
@@ -113,7 +113,7 @@ export class PresenceWatch implements AsyncIterableIterator<readonly PresenceCha
   readonly #view: PresenceView;
   readonly #onReturn: () => void;
   readonly #changed = new Set<string>();
-  /** What was told of each principal, as text. */
+  /** The last state that was told of each principal, as text. */
   readonly #told = new Map<string, string>();
   #wake: (() => void) | undefined;
   #isFirst = true;

@@ -38,7 +38,7 @@ export class ReceivedMarks {
     const last = mark ?? 0;
     if (number <= last) return 'known';
     if (previous <= last) return 'new';
-    // What it asked for comes first, and this comes again.
+    // The messages that it asked for come first, and this one comes again.
     return asked === undefined ? 'gap' : 'known';
   }
 

@@ -5,7 +5,7 @@ import type { Sequence } from './received-marks.js';
 export const MAX_GROUP_BYTES = 256 * 1024;
 /** Bytes of those of all groups. */
 export const MAX_BYTES = 16 * 1024 * 1024;
-/** What a message takes beside its content. */
+/** Memory that a message takes beside its content. */
 const OVERHEAD = 128;
 
 /** A message as it was sent. */
@@ -26,7 +26,7 @@ interface Spoken {
   dropped: { readonly number: number; readonly at: number };
 }
 
-/** What comes after a mark. */
+/** The messages after a mark. */
 export interface Missed {
   readonly kept: readonly Kept[];
   /** The number of the last message of the group. */
@@ -35,7 +35,7 @@ export interface Missed {
   readonly isIncomplete: boolean;
 }
 
-/** What one node has sent to groups of late, for members that are elsewhere when it comes. */
+/** The latest messages of one node to groups, for members that are elsewhere when a message comes. */
 export class SentMessages {
   readonly #now: () => number;
   readonly #keptMs: number;

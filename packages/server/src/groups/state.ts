@@ -16,7 +16,7 @@ export interface SavedMembership {
   readonly since: number;
   readonly data: string | undefined;
   readonly dataAt: number;
-  /** What its client will have when all that is queued is written: the last number of each sender. */
+  /** The messages that its client will have when all that is queued is written: the last number of each sender. */
   readonly marks?: readonly (readonly [sender: string, mark: number])[];
 }
 

@@ -10,7 +10,7 @@ import { listBytes, MAX_LIST, readList } from './messages.js';
 import { MAX_WAITING, Outflow, WINDOW } from './outflow.js';
 import { type Client, GroupsWorld, settled, watch } from './testing/groups-world.js';
 
-/** What a node remembers of groups, and for other nodes, up to its bounds and one more. */
+/** The memory of a node for groups and for other nodes, up to its bounds and one more. */
 
 const SAID_OVERHEAD = 128;
 const OUT_OVERHEAD = 512;

@@ -36,7 +36,7 @@ import {
 } from './messages.js';
 import { MAX_WAITING, Outflow } from './outflow.js';
 
-/** What is known of a node that has died is kept for so long, in milliseconds: it may have stood still. */
+/** The state of a node that has died is kept for so long, in milliseconds: the node may have stood still. */
 const FORGET_MS = 60_000;
 const MAX_STREAM = 2 ** 32;
 const NOTHING = new Uint8Array(0);
@@ -63,7 +63,7 @@ export interface GroupsOfNodesOptions {
   readonly pause?: ((ms: number) => Promise<void>) | undefined;
 }
 
-/** What this node has with another one. */
+/** The streams between this node and another one. */
 interface Peer {
   readonly out: Outflow;
   readonly in: Inflow;
@@ -87,7 +87,7 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
   readonly #memory;
   readonly #lapse = new Lapse(FORGET_MS / 2);
   readonly #peers = new Map<string, Peer>();
-  /** What is asked in this turn, by what is equal. */
+  /** Questions of this turn, by a text that is equal for equal questions. */
   readonly #questions = new Map<string, Question & { readonly ask: number }>();
   #lastAsk = 0;
 
@@ -282,7 +282,7 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
     const [name, mark, ageMs] = [nameField(named), countField(marked), countField(age)];
     const number = countField(ask);
     const peer = this.#peer(node);
-    // What comes next is for it as well.
+    // The asking node gets later messages as well.
     this.#interest.note(name, node);
     const { kept, last, isIncomplete } = this.#sent.after(name, mark, ageMs);
     let isCut = false;

@@ -126,7 +126,7 @@ class History {
 
   #kill(): void {
     const node = this.#pick(this.#alive) as SimulatedNode;
-    // The others go on with what was on its way to or from the node.
+    // The others continue the sessions that were under way to or from the node.
     for (const moving of [...this.#moving])
       if (moving.from === node || moving.to === node) {
         this.#moving = this.#moving.filter((each) => each !== moving);
@@ -145,7 +145,7 @@ class History {
     return this.#alive.some(({ members }) => members.get(client.id)?.hasEnded === false);
   }
 
-  /** Members on record come to nodes that live. */
+  /** Recorded members come to nodes that live. */
   #takeOver(): void {
     for (const client of this.clients) {
       if (client.isLost || this.#has(client)) continue;
@@ -164,7 +164,7 @@ class History {
           const isMember = group === 'all' || !principal.startsWith('2');
           const expected = isMember ? said : [];
           const own = heard.filter((text) => said.includes(text));
-          // What a dead node has said to some may be missing at the end.
+          // The last messages of a dead node may be missing.
           const wanted = node.isAlive ? expected : expected.slice(0, own.length);
           if (own.join() !== wanted.join())
             faults.push(`${principal} has heard ${own} of ${node.name} in ${group}, not ${wanted}`);
@@ -207,7 +207,7 @@ describe('random histories of groups on three nodes', () => {
     await history.world.stop();
   });
 
-  it('give those on record what they have missed after the death of their nodes', async () => {
+  it('give recorded members the messages that they have missed after the death of their nodes', async () => {
     let takeOvers = 0;
     for (const seed of SEEDS) {
       const history = new History(seed);

@@ -7,7 +7,7 @@ import { WINDOW } from './outflow.js';
 const ANSWER_EVERY = 256;
 const ANSWER_BYTES = WINDOW / 8;
 
-/** What another node tells this one about groups, over all links that it opens. */
+/** Messages of another node to this one about groups, over all links that it opens. */
 export class Inflow {
   readonly #onMessage: (message: LinkMessage) => void;
   #stream: number | undefined;

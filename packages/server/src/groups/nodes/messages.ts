@@ -11,10 +11,11 @@ import { MAX_NAME, readData } from '../state.js';
 export const GROUPS = 'groups';
 
 /**
- * What two nodes tell each other about groups. The one that has opened the link says it in messages with a number, which it says again on
- * the next link until the other one has them: `begin` names the stream and the first number, and `got` is the only answer. `say` is a
- * message to a group; `ask` asks for those after a mark, which come again as `say`, and `answered` after them. `watch` and `unwatch` ask for
- * the members of a group, `present` says what has become of them; `list` asks for a page of them, and `listed` has it.
+ * Messages of two nodes about groups. The node that has opened the link numbers its messages, and sends them again on
+ * the next link until the other node has them: `begin` names the stream and the first number, and `got` is the only
+ * answer. `say` is a message to a group; `ask` asks for those after a mark, which come again as `say`, and `answered`
+ * after them. `watch` and `unwatch` ask for the members of a group, `present` says what has become of them; `list` asks
+ * for a page of them, and `listed` has it.
  */
 export type GroupMessageType =
   | 'say'

@@ -7,7 +7,7 @@ import { GROUPS, type GroupMessageType } from './messages.js';
 export const WINDOW = 1024 * 1024;
 /** Bytes of messages to groups that may wait for a node. */
 export const MAX_WAITING = 16 * 1024 * 1024;
-/** What a message takes beside its content. */
+/** Memory that a message takes beside its content. */
 const OVERHEAD = 512;
 
 interface Numbered {
@@ -19,8 +19,8 @@ interface Numbered {
 }
 
 /**
- * What this node has to tell another one about groups, in order and each once for as long as both live: what the other one has
- * not confirmed is said again on the next link.
+ * Messages of this node to another one about groups, in order and each once for as long as both live. Messages that the
+ * other node has not confirmed are sent again on the next link.
  */
 export class Outflow {
   readonly #node: string;

@@ -17,7 +17,7 @@ import { GroupsOfNodes } from '../groups-of-nodes.js';
 /** Groups of nodes without sockets, and sessions that move from one to another. */
 
 const LIMITS = resolveLimits();
-/** How long a session on record may be nowhere, in milliseconds of the world. */
+/** How long a recorded session may be at no node, in milliseconds of the world. */
 const KEPT_MS = 600_000;
 
 /** A member, which outlives the places where its session is. */
@@ -26,10 +26,10 @@ export class Client {
   readonly principal: string;
   readonly isKept: boolean;
   epoch = 0;
-  /** What it has heard; of a session on record, only what is on record. */
+  /** The messages that it has received; of a recorded session, only the recorded ones. */
   heard: string[] = [];
   isLost = false;
-  /** What is on record: its memberships, and what it was sent. */
+  /** Its record: its memberships, and the messages that were sent to it. */
   record: { readonly saved: unknown; readonly heard: readonly string[] } = { saved: undefined, heard: [] };
 
   constructor(id: string, principal: string, isKept: boolean) {
@@ -80,7 +80,7 @@ export class SimulatedMember {
     command({ channel: { send } });
   }
 
-  /** Puts on record what it was sent and where it is. */
+  /** Records its messages and its memberships. */
   handleChanged(): void {
     if (!this.isDurable || this.isFrozen) return;
     this.client.record = { saved: savedOf(this.memberships), heard: [...this.sent] };
@@ -95,7 +95,7 @@ export class SimulatedNode {
   readonly presences: Presences;
   readonly others: GroupsOfNodes;
   readonly members = new Map<string, SimulatedMember>();
-  /** What this node has said, by group. */
+  /** The messages of this node, by group. */
   readonly said = new Map<string, string[]>();
   isAlive = true;
 
@@ -157,7 +157,7 @@ export class SimulatedNode {
     this.groups.hand(name, message, this.others.say(name, message).sequence);
   }
 
-  /** Goes on with a session. @param saved what its former node has saved of it. */
+  /** Continues a session. @param saved the state that its former node has saved. */
   take(client: Client, saved: unknown): void {
     client.epoch++;
     const member = new SimulatedMember(client);
@@ -180,7 +180,7 @@ export class SimulatedNode {
 
 export class GroupsWorld extends Network<SimulatedNode> {
   readonly engine = memoryCluster(() => this.time);
-  /** What nodes have put off for a moment. */
+  /** Tasks that nodes have put off for a moment. */
   readonly due: (() => void)[] = [];
   time = 0;
   /** Of what nodes say to each other. */
