@@ -3,7 +3,7 @@ import { ProtocolError } from '@parlance/protocol';
 /**
  * Virtual time for a process: timers and clocks stand still until a test lets time pass. It replaces `setTimeout`,
  * `setInterval`, the functions that clear them, `Date.now` and `performance.now`, so it holds for handlers as well.
- * `setImmediate`, promises and I/O go on in real time.
+ * `setImmediate`, promises and I/O continue in real time.
  */
 
 interface Timer {
@@ -14,7 +14,7 @@ interface Timer {
   readonly run: () => void;
 }
 
-/** What stands for a timer, as far as Node's own timers are used. */
+/** Stands for a timer, with the methods that code uses of Node's own timers. */
 class Handle {
   readonly #clock: VirtualClock;
   readonly timer: Timer;

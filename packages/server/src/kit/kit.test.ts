@@ -102,7 +102,7 @@ describe('the network', () => {
     },
   };
 
-  it('is cut, and the session goes on when the client is back', async () => {
+  it('is cut, and the session continues when the client is back', async () => {
     const test = await start(echo);
     const session = await test.connect();
     test.network.cut();

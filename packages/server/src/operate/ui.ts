@@ -88,7 +88,10 @@ export function refusalOf(request: IncomingMessage, hosts: readonly string[] = [
 
 const NO_PROXIES = createTrustedProxies([]);
 
-/** Where a browser on this machine finds the pages of a server; `undefined` if it cannot reach that over loopback. */
+/**
+ * The address at which a browser on this machine finds the pages of a server; `undefined` if it cannot reach them over
+ * loopback.
+ */
 export function addressOfPages({ url }: Pick<Listening, 'url'>): string | undefined {
   const { host, hostname } = new URL(url);
   return isLoopback(hostname.replace(/^\[|\]$/g, '')) ? `http://${host}/` : undefined;

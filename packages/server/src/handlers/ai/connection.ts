@@ -97,7 +97,7 @@ class ChatConnection {
   readonly #session: Session;
   readonly #logger: Logger;
   readonly #answering = new Map<string, Answering>();
-  /** What stops the answers whose `resume` was aborted, by chat, unless they are resumed again. */
+  /** Stop the answers whose `resume` was aborted, by chat, unless they are resumed again. */
   readonly #stops = new Map<string, { readonly cancel: () => void; readonly stop: () => Promise<void> }>();
   /** Answers that wait for a slow client. */
   #waiting: (() => void)[] = [];

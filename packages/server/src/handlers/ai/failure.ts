@@ -10,8 +10,8 @@ export function modelErrorOf(error: unknown): RequestError {
 
 /**
  * A `RequestError` as it is, and a response with an error status as `rate_limited` (429) or `upstream_status`, with the
- * status in `data`; otherwise `undefined`. What the provider said is not passed on, because it may quote keys, addresses
- * and the accounts of others.
+ * status in `data`; otherwise `undefined`. The provider's message is not passed on, because it may quote keys,
+ * addresses and the accounts of others.
  */
 export function responseErrorOf(error: unknown): RequestError | undefined {
   if (error instanceof RequestError) return error;

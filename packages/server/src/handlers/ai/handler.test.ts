@@ -6,7 +6,7 @@ import { modelErrorOf } from './failure.js';
 import { chatHandler } from './handler.js';
 import { isChatRequest } from './request.js';
 
-/** What the handler does with requests and models that misbehave, without sockets. */
+/** The handler with requests and models that misbehave, without sockets. */
 
 afterEach(() => {
   vi.useRealTimers();

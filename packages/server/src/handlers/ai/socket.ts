@@ -9,7 +9,7 @@ import type { ChatRequest } from './request.js';
 
 export interface ChatSocketOptions<ChatMessage extends UIMessage = UIMessage>
   extends Omit<ChatHandlerOptions<ChatMessage>, 'otherwise'> {
-  /** Where the WebSockets are, such as `/chat`: another path than that of sessions. */
+  /** The path of the WebSockets, such as `/chat`. It differs from that of sessions. */
   readonly path: string;
   /** As of {@link chatHandler}. */
   readonly onChat: (

@@ -29,7 +29,10 @@ interface ProxyOptions {
   readonly proxyEnv?: NodeJS.ProcessEnv | undefined;
 }
 
-/** What to do if an upstream cannot be reached, and the environment names a proxy that is not used; `undefined` if it names none. */
+/**
+ * Advice for an upstream that cannot be reached, if the environment names a proxy that is not used; `undefined` if it
+ * names none.
+ */
 export function unusedProxy({ protocol }: URL, env: NodeJS.ProcessEnv = process.env): string | undefined {
   const isSecure = protocol === 'https:';
   const name = isSecure ? 'HTTPS_PROXY' : 'HTTP_PROXY';

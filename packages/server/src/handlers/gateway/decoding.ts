@@ -7,7 +7,7 @@ import { GatewayFailure } from './failure.js';
 type Decode = (source: Readable) => Readable;
 
 const { constants } = zlib;
-// What has come is handed out at once, and an end that is missing is no error: as the `fetch` of Node has it.
+// Received bytes are handed out at once, and a missing end is no error, as with the `fetch` of Node.
 const LENIENT = { flush: constants.Z_SYNC_FLUSH, finishFlush: constants.Z_SYNC_FLUSH };
 const BROTLI = { flush: constants.BROTLI_OPERATION_FLUSH, finishFlush: constants.BROTLI_OPERATION_FLUSH };
 

@@ -44,7 +44,7 @@ export class FormScan {
     if (this.#state !== 'end') throw malformed('it is not complete');
   }
 
-  /** @returns whether to go on. */
+  /** @returns whether to continue. */
   #step(): boolean {
     switch (this.#state) {
       case 'start':

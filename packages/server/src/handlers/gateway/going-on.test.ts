@@ -46,7 +46,7 @@ const stream = (...events: readonly string[]) =>
   });
 
 describe('an answer whose node has died', () => {
-  it('goes on behind the last event on record if the upstream works on it in the background', async () => {
+  it('continues after the last recorded event if the upstream works on it in the background', async () => {
     const said = [created(), delta(1), delta(2)];
     const { asked, parts, failure, policies } = await goOn(said, () => stream(delta(3), delta(4)));
     expect(failure).toBe(undefined);
@@ -60,7 +60,7 @@ describe('an answer whose node has died', () => {
   it.each([
     ['a chat completion', [JSON.stringify({ id: 'chatcmpl-1', choices: [] })]],
     ['a response that is not in the background', [created({ background: false }), delta(1)]],
-    ['one of which nothing is on record', []],
+    ['one of which nothing is recorded', []],
     ['one whose ID is not one', [created({ id: '../files' }), delta(1)]],
   ])('is cut short, and not asked for again, for %s', async (_what, said) => {
     const { asked, parts, failure } = await goOn(said, () => stream(delta(3)));

@@ -6,18 +6,18 @@ import type { Secret } from './secret.js';
 import type { UpstreamResponse } from './upstream.js';
 import { type Progress, readTokenUsage } from './usage.js';
 
-/** How an answer goes on that another node has begun to pass on, and then died. */
+/** Continues an answer that another node has begun to pass on before it died. */
 
-/** Where in an answer the node before was. */
+/** The position of the former node in an answer. */
 export interface Position {
   /** Of a response that the upstream works on in the background. */
   readonly id: string;
-  /** The number of the last event that is on record. */
+  /** The number of the last recorded event. */
   readonly after: number;
 }
 
 /**
- * @param said the events that are on record.
+ * @param said the recorded events.
  * @throws {RequestError} `interrupted` if the answer has ended with the connection of the node that died.
  */
 export function positionIn(said: readonly Message[]): Position {

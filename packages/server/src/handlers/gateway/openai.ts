@@ -72,7 +72,7 @@ export type OpenAIGateway = RequestHandler & {
  * The HTTP head of a request selects the endpoint (docs/protocol/http.md); a request without a head
  * is a chat completion. Bodies are passed on byte for byte in both directions; each event of a stream
  * becomes one part. If a request is cancelled or its session ends, the connection to the upstream is
- * closed at once; with the option `keep`, streams go on when their session ends, and can be followed.
+ * closed at once; with the option `keep`, streams continue when their session ends, and can be followed.
  *
  * Failures of the gateway itself have a {@link GatewayErrorCode}. They arrive as an HTTP status with an
  * error in OpenAI's shape, or as a `RequestError` with that code if a status was already sent or if the
@@ -109,7 +109,7 @@ async function* answerRequest(
   const observer = ServedSession.observerOf(session);
   const reply = createReply(context, progress);
   let secret: Secret | undefined;
-  // What cannot go on elsewhere fails there with a code of the gateway.
+  // An answer that cannot continue elsewhere fails there with a code of the gateway.
   context.onLost('again');
   try {
     if (context.attempt > 1) return yield* goOn(context, gateway, progress);

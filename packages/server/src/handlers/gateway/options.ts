@@ -36,7 +36,7 @@ export interface OpenAIGatewayOptions {
   /** Bytes of a form; JSON has the limit of a message. @default 512 Mi */
   readonly maxBodySize?: number | undefined;
   /**
-   * Which streamed generations (`"stream": true`) are kept, so that the upstream goes on when the page that asked is
+   * Which streamed generations (`"stream": true`) are kept, so that the upstream continues when the page that asked is
    * gone, and the principal can follow the answer from any event: `session.follow`, or `session.fetch` with the header
    * `x-parlance-follow`. A name comes from this option or from the header `x-parlance-reply-name` of the request. A
    * generation that cannot be kept because a bound is met is sent as usual, and logged. @default false

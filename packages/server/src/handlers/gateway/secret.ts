@@ -11,7 +11,7 @@ export interface Secret {
 export interface SecretFilter {
   /** The chunk, after what was held of the one before, but for an end that may begin the secret. */
   push(chunk: Uint8Array): Uint8Array;
-  /** What is held. */
+  /** The bytes that are held. */
   end(): Uint8Array;
 }
 

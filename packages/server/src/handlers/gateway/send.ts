@@ -45,7 +45,7 @@ export function createSender(baseUrl: URL): Sender {
     await settle();
     signal.throwIfAborted();
     return await new Promise((resolve, reject) => {
-      // What is not compressed need not be decompressed, and no event waits for the next one.
+      // Without compression, nothing has to be decompressed, and no event waits for the next one.
       const fields = { 'accept-encoding': 'identity', ...Object.fromEntries(headers) };
       const options: RequestOptions = { method, headers: fields, agent };
       const request = requestIt(url, options);

@@ -86,7 +86,7 @@ describe('a fetch of the application', () => {
     return reader;
   };
   const never = new Promise<never>(() => {});
-  /** A response that never goes on, and heeds no signal. */
+  /** A response that never continues, and heeds no signal. */
   function silent(chunk?: string) {
     let isCancelled = false;
     const stream = new ReadableStream({
@@ -169,7 +169,7 @@ describe('a fetch of the application', () => {
     await expect.poll(isCancelled).toBe(true);
   });
 
-  it('ends in time, and with a cancel, if its answer does not go on', async () => {
+  it('ends in time, and with a cancel, if its answer does not continue', async () => {
     for (const how of ['time', 'cancel'] as const) {
       const { response } = silent('begun');
       const controller = new AbortController();

@@ -8,7 +8,7 @@ import { METRICS, type ServerMetrics } from '../observe/feature.js';
 import { Admin, type Pages } from './admin.js';
 import { type AdminOptions, type ResolvedAdminOptions, resolveAdminOptions } from './options.js';
 
-/** Where the port is, once it is open. */
+/** The address of the port, once it is open. */
 export const ADMIN = new Service<{ readonly listening: Listening | undefined }>('admin');
 
 /**

@@ -3,8 +3,8 @@ import type { DrainProgress } from '../../server/drain-options.js';
 export type { DrainProgress };
 
 /**
- * What the admin port reports, and the figures that people read from it. The dashboard and `parlance top` share this
- * file, so it imports nothing but types.
+ * The reports of the admin port, and the figures that people read from them. The dashboard and `parlance top` share
+ * this file, so it imports nothing but types.
  */
 
 export interface Sample {
@@ -40,7 +40,7 @@ export interface AdminSessions {
 export interface SessionRow {
   readonly id: string;
   readonly principal: string | null;
-  /** What features say of it, by name. */
+  /** Labels that features give it, by name. */
   readonly labels: Readonly<Record<string, string>>;
   readonly address: string;
   readonly state: string;
@@ -50,7 +50,7 @@ export interface SessionRow {
   readonly suspendedUntil: number | null;
   readonly streams: number;
   readonly queuedBytes: number;
-  /** What it waits for: `credit`, `rate` (as its client sends too much), or nothing. */
+  /** The reason why it waits: `credit`, `rate` (as its client sends too much), or none. */
   readonly waits: 'credit' | 'rate' | null;
   readonly roundTripMs: number | null;
   /** Bytes on the wire. */
@@ -72,7 +72,7 @@ export interface AdminEvent {
   readonly fields: Readonly<Record<string, string | number | boolean | null>>;
 }
 
-/** What an operator looks at; rates are per second, since the state before. */
+/** The figures that an operator looks at. Rates are per second, since the state before. */
 export interface Figures {
   readonly connected: number;
   readonly suspended: number;

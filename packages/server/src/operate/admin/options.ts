@@ -6,7 +6,7 @@ export interface AdminOptions {
   readonly port?: number | undefined;
   /** @default '127.0.0.1' */
   readonly host?: string | undefined;
-  /** What every request has to present, as `Authorization: Bearer`: visible ASCII, 16 characters or more. */
+  /** The token that every request has to present, as `Authorization: Bearer`: visible ASCII, 16 characters or more. */
   readonly token: string;
   /** `operate` also closes sessions and drains the server. @default 'read' */
   readonly mode?: 'read' | 'operate' | undefined;

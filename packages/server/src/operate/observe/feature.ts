@@ -18,7 +18,7 @@ import type { Metrics } from './metrics.js';
 import { Totals } from './totals.js';
 
 export interface MetricsOptions {
-  /** Where the metrics are, also on the port of the sessions. @default '/metrics' */
+  /** The path of the metrics, also on the port of the sessions. @default '/metrics' */
   readonly path?: string | undefined;
 }
 

@@ -5,7 +5,7 @@ import type { MetricKit } from './metric-kit.js';
 /** Seconds until an upstream answers: from a cached answer to a long prompt. */
 const FIRST_BYTE_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
-/** What the gateways of a server ask of their upstreams. */
+/** Metrics of the requests of a server's gateways to their upstreams. */
 export class GatewayMetrics {
   readonly #models = new ModelLabels();
   readonly #requests;

@@ -8,7 +8,7 @@ import { describe, expect, it } from 'vitest';
 import { instrument } from './instrument.js';
 import type { RequestOutcome } from './tracing.js';
 
-/** What is counted of a handler that answers with these metadata. */
+/** Counts the parts and outcomes of a handler that answers with these metadata. */
 async function measure(handler: (tell: (metadata: Metadata) => void) => ReturnType<RequestHandler>) {
   const outcomes: RequestOutcome[] = [];
   let firstParts = 0;

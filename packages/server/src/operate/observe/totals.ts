@@ -1,7 +1,7 @@
 import type { AlgorithmStats, BodyCounts, DirectionStats, SessionStats } from '@parlance/protocol';
 import type { Traffic } from '@parlance/protocol/internal';
 
-/** What all sessions of a server have sent and received, including those that have ended. */
+/** The traffic of all sessions of a server, including those that have ended. */
 
 type ByKind = Pick<BodyCounts, 'messages' | 'requests' | 'parts'>;
 type Counts = ByKind & Pick<BodyCounts, 'tokens'>;
@@ -10,7 +10,7 @@ type Counts = ByKind & Pick<BodyCounts, 'tokens'>;
 export interface Counted {
   stats(): Pick<SessionStats, 'sent' | 'received'>;
   readonly recorder: { readonly traffic: Traffic };
-  /** What its bodies were; `undefined` without any. */
+  /** The counts of its bodies; `undefined` without any. */
   bodies(direction: 'sent' | 'received'): Counts | undefined;
 }
 
