@@ -152,7 +152,7 @@ describe.skipIf(redisMissing !== undefined).each([
         all.map(async ({ name, id }) => [name, await Promise.race([follow(log, id, after), late])] as const),
       );
       expect(outcomes.filter(([, outcome]) => outcome === 'waits')).toEqual([]);
-      // What says how the reader gets to its parts is never taken for an end.
+      // Fields that tell the reader where the parts are never pass for an end.
       const ended = new Map(outcomes);
       for (const name of ['a part swallows the rest', 'no key d', 'key d is a list', 'parts are cut off'])
         if (after === 0) expect(ended.get(name), name).not.toBe(`${PARTS} parts`);

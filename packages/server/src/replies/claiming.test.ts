@@ -5,7 +5,7 @@ import type { EngineHead, ReplyLogs } from '../engine/logs/logs.js';
 import { memoryReplies } from '../engine/logs/memory.js';
 import { ReplyLog } from './log.js';
 
-/** A node that goes on with replies of others, and one whose answers come in an order of their own. */
+/** A node that continues replies of others, and an engine whose answers come in an order of their own. */
 
 const BOUNDS = { maxReplies: 100, maxReplyBytes: 4 << 20, maxOwnerBytes: 32 << 20, maxBytes: 256 << 20 };
 const LOGGER = { debug() {}, info() {}, warn() {}, error() {} };
@@ -55,7 +55,7 @@ const going = (after: number, isWanted = () => false) => ({
   ...{ epoch: 1, after, onFailed: () => {}, isWanted },
 });
 
-describe('a node that goes on with a reply', () => {
+describe('a node that continues a reply', () => {
   it('learns the parts that others may have, also if the log takes no more', async () => {
     const failure = encodeFailure(away());
     for (const why of [undefined, 'given_up'] as const) {
@@ -70,7 +70,7 @@ describe('a node that goes on with a reply', () => {
     }
   });
 
-  it('reads what is on record of one that it wrote itself, and not what it still has in memory', async () => {
+  it('reads the recorded parts of one that it wrote itself, and not those that it still has in memory', async () => {
     const memory = memoryReplies(Date.now);
     let isFull = false;
     const append: ReplyLogs['append'] = async (...args) =>

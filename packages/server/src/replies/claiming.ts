@@ -2,14 +2,14 @@ import type { EngineHead, ReplyLogs } from '../engine/logs/logs.js';
 import type { ReplyEnd } from '../engine/logs/reply.js';
 import type { OnFailed } from './writer.js';
 
-/** How a node goes on with a reply that another one has written. */
+/** How a node continues a reply that another one has written. */
 export interface GoingOn {
   /** Of the new writer. */
   readonly epoch: number;
-  /** Parts that are known; those behind them are read. */
+  /** Parts that are known; later ones are read. */
   readonly after: number;
   readonly onFailed: OnFailed;
-  /** Whether an engine that does not answer is still waited for. */
+  /** Whether the node still waits for an engine that does not answer. */
   readonly isWanted: () => boolean;
 }
 

@@ -6,7 +6,7 @@ import { redisMissing, startRedis } from '../engine/testing/redis-server.js';
 import { BATCH_MS } from './engine-writer.js';
 import { ReplyLog } from './log.js';
 
-/** What a stream of parts asks of a real Redis. */
+/** The calls that a stream of parts makes to a real Redis. */
 
 const BOUNDS = { maxReplies: 100, maxReplyBytes: 4 << 20, maxOwnerBytes: 32 << 20, maxBytes: 256 << 20 };
 const PARTS = 300;

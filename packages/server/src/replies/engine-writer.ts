@@ -13,10 +13,13 @@ import type { ReplyEnd } from '../engine/logs/reply.js';
 import { Tail } from './tail.js';
 import { batchOf, type Failing, type OnFailed, type Writer } from './writer.js';
 
-/** Parts of one reply that may not be on record yet, and their bytes; beyond, the handler waits. */
+/** Parts of one reply that may not be recorded yet, and their bytes; beyond, the handler waits. */
 export const MAX_PENDING = 64;
 export const MAX_PENDING_BYTES = 256 * 1024;
-/** How long parts are collected for one call, in milliseconds. Those of sessions on record go when they are on record with these. */
+/**
+ * How long parts are collected for one call, in milliseconds. Parts of recorded sessions are written when they are
+ * recorded with their sessions.
+ */
 export const BATCH_MS = 50;
 /** How long the engine may not take a part before the reply is no longer kept, in milliseconds. */
 export const STALL_MS = 5_000;
@@ -36,7 +39,7 @@ export interface EngineWriterOptions {
   readonly head: EngineHead;
   /** The node. */
   readonly by: string;
-  /** What is on record already, if another node has begun it. @default nothing */
+  /** The parts that are recorded already, if another node has begun the reply. @default none */
   readonly from?: { readonly parts: number; readonly offset: number } | undefined;
   /** How long it is kept without a sign of its writer, in milliseconds. */
   readonly liveMs: number;
@@ -44,7 +47,7 @@ export interface EngineWriterOptions {
   readonly stallMs?: number | undefined;
   /** How long it is waited after a call that was not answered, in milliseconds. @default 100 */
   readonly retryMs?: number | undefined;
-  /** Parts are on record, or the end is (`undefined`). */
+  /** Parts are recorded, or the end is (`undefined`). */
   readonly onWritten: (from: number, records: readonly Uint8Array[] | undefined) => void;
   /** Unix milliseconds. */
   readonly now: () => number;
@@ -55,8 +58,9 @@ export interface EngineWriterOptions {
 }
 
 /**
- * Writes one reply to the engine: at once when it begins to speak, and then what has come within {@link BATCH_MS}. What fills its
- * room goes sooner, so that the handler need not wait, and so does what comes before the end.
+ * Writes one reply to the engine: at once when it begins to speak, and then the parts that have come within
+ * {@link BATCH_MS}. Parts that fill its room are written sooner, so that the handler need not wait, and so are parts
+ * before the end.
  */
 export class EngineWriter implements Writer {
   readonly head: EngineHead;
@@ -71,7 +75,7 @@ export class EngineWriter implements Writer {
   readonly #waiting: (() => void)[] = [];
   #pending: Uint8Array[] = [];
   #pendingBytes = 0;
-  /** Parts on record, and their bytes. */
+  /** Recorded parts, and their bytes. */
   #recorded: number;
   #offset: number;
   /** Parts of a call; fewer after a bound was met, so that as many as have room are taken. */
@@ -132,13 +136,13 @@ export class EngineWriter implements Writer {
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
 
-  /** The parts after a number, also those that are not on record yet; `undefined` if they are not here any more. */
+  /** The parts after a number, also those that are not recorded yet; `undefined` if they are not here any more. */
   read(after: number): Uint8Array[] | undefined {
     return this.#tail.read(after);
   }
 
   /**
-   * Resolves when the end is on record, or the reply is no longer kept.
+   * Resolves when the end is recorded, or the reply is no longer kept.
    *
    * @throws {ProtocolError} `reply_too_large`, `over_budget`.
    */
@@ -157,9 +161,9 @@ export class EngineWriter implements Writer {
     else this.#handleOutcome(outcome);
   }
 
-  /** Another node goes on with it: nothing more is written. */
+  /** Another node continues it: nothing more is written. */
   leave(): void {
-    this.#failure ??= new ProtocolError('interrupted', 'another node goes on with the reply');
+    this.#failure ??= new ProtocolError('interrupted', 'another node continues the reply');
     this.#handleOver();
   }
 

@@ -60,7 +60,7 @@ function nodeOf(host: OwnHost): RepliesNode {
     engine: engine && seal ? sealedReplies(engine, seal) : engine,
     incarnation: node.incarnation,
     isAlive: (other) => node.lives(other),
-    // The handler of a requester whose session is on record is called again.
+    // The handler of a requester whose session is recorded is called again.
     ...(recorded && {
       awaitMs: timers.resumeWindowMs,
       isAwaited: (source, id) => recorded.isAwaited(source, id),
@@ -98,7 +98,7 @@ function partOf(
       const { owners } = replies;
       const ownerOf = () => (how === 'move' ? owners.moving(session) : owners.foreign(session));
       const owner = session.isAnonymous ? ownerOf() : undefined;
-      // What is followed is on record as a reply.
+      // A recorded session needs no state of its follows, as replies are recorded themselves.
       const states = (how === 'move' ? follows.peek(session)?.states : undefined) ?? [];
       if (owner === undefined && states.length === 0) return undefined;
       return { owner: orNull(owner), follows: states.map(followValues) };

@@ -9,9 +9,9 @@ import { Tail } from './tail.js';
 export class Followed {
   readonly #watchers = new Set<() => void>();
   #tail = new Tail();
-  /** There may be more on record than was published here. */
+  /** The engine may have more parts than were published here. */
   #isStale = true;
-  /** What makes it stale, counted. */
+  /** Counts the changes that make it stale. */
   #changes = 0;
   /** Why it cannot be read any more. */
   failure: unknown;
@@ -45,7 +45,7 @@ export class Followed {
       this.#isStale = true;
       this.#changes++;
     } else if (news.from + news.records.length > this.#tail.last) {
-      // What was missed in between is read.
+      // Readers get parts that were missed in between from the engine.
       if (news.from > this.#tail.last) this.#tail = new Tail(news.from);
       for (const record of news.records.slice(this.#tail.last - news.from))
         this.#tail.push(record, Number.POSITIVE_INFINITY);
@@ -53,7 +53,7 @@ export class Followed {
     for (const onChange of [...this.#watchers]) onChange();
   }
 
-  /** What the engine has is not what a node has written: readers need not wait. */
+  /** The reply in the engine is not as its node has written it: readers need not wait. */
   fail(error: unknown): void {
     this.failure = error;
     this.handleChanges(UNKNOWN);

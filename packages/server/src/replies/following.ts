@@ -28,7 +28,7 @@ export class Following {
     this.#parts = parts;
   }
 
-  /** Parts on record now, for the session of the requester. */
+  /** The parts that are recorded now, for the session of the requester. */
   async *present(
     reply: ReplyEntry,
     session: ServerEndpoint,
@@ -68,7 +68,7 @@ export class Following {
     }
   }
 
-  /** Goes on where another node stopped. */
+  /** Continues from the part at which another node stopped. */
   async *goOn(
     session: ServerEndpoint,
     state: FollowState,

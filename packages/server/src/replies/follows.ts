@@ -1,6 +1,6 @@
 import type { ServerEndpoint } from '../session/endpoint.js';
 
-/** A request that follows a kept reply, and how far it has come. Another node can go on with it between two parts. */
+/** A request that follows a kept reply, and how far it has come. Another node can continue it between two parts. */
 export interface FollowState {
   readonly stream: number;
   /** Of the reply. */
@@ -13,7 +13,7 @@ export interface FollowState {
   readonly hasParts?: boolean;
 }
 
-/** What one session follows. */
+/** The replies that one session follows. */
 export class Follows {
   readonly #session: ServerEndpoint;
   readonly #all = new Map<number, Follow>();

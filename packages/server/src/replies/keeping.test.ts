@@ -14,7 +14,7 @@ const HEAD: EngineHead = {
   ...{ encoding: undefined, ttlMs: 60_000, startedAt: 0, by: 'bbbbbb', epoch: 1 },
 };
 
-/** A session of a node that died goes on here, and the engine is asked for its reply. */
+/** A session of a node that died continues here, and the engine is asked for its reply. */
 function goingOn() {
   const session = { id: 'sess_one', epoch: 1, hasEnded: false };
   const did: string[] = [];
@@ -51,7 +51,7 @@ function goingOn() {
 }
 
 describe('a reply of a node that died, whose session', () => {
-  it('is still here, goes on', async () => {
+  it('is still here, continues', async () => {
     const { keeping, taken, did, answer } = goingOn();
     answer();
     expect(await taken).toMatchObject({ state: 'found', recorder: { id: ID } });

@@ -45,14 +45,14 @@ export interface KeepingHost {
   readonly log: ReplyLog;
 }
 
-/** Begins the records of replies whose handlers run here, and goes on with those of nodes that have died. */
+/** Begins the records of replies whose handlers run here, and continues those of nodes that have died. */
 export class Keeping implements ReplyKeeper {
   /** Handlers whose replies are being recorded. */
   readonly running = new Map<string, Recording>();
   /** Replies that were to be kept and are not. */
   unkept = 0;
   readonly #host: KeepingHost;
-  /** Sessions that another node goes on with. */
+  /** Sessions that another node continues. */
   readonly #left = new WeakSet<ServerEndpoint>();
 
   constructor(host: KeepingHost) {
@@ -103,8 +103,8 @@ export class Keeping implements ReplyKeeper {
   }
 
   /**
-   * No part can be read before the ID of the reply is on record with its session, so that a process that goes on with the session
-   * knows of all that others have read.
+   * No part can be read before the ID of the reply is recorded with its session. So a process that continues the
+   * session knows of all parts that others have read.
    *
    * @throws {ProtocolError} `too_many_replies`, `over_budget`.
    */
@@ -119,7 +119,7 @@ export class Keeping implements ReplyKeeper {
     return (before === undefined ? open() : before.then(open)) ?? undefined;
   }
 
-  /** Goes on with the reply of a node that has died. Never rejects. */
+  /** Continues the reply of a node that has died. Never rejects. */
   async takeUp(request: KeptRequest, id: string, yielded: readonly CodedBody[]): Promise<TakenUp> {
     const session = endpointOf(request.session) as ServerEndpoint;
     try {
@@ -137,7 +137,7 @@ export class Keeping implements ReplyKeeper {
    * As long as the engine does not answer, this node cannot know which parts others have read, so the handler waits. The requester gets
    * all of them, also if the log takes no more.
    *
-   * @param records the parts that are on record with the session.
+   * @param records the parts that are recorded with the session.
    */
   async #goOn(
     request: KeptRequest,
@@ -178,7 +178,7 @@ export class Keeping implements ReplyKeeper {
   /** The session has ended while the engine was asked for the reply. */
   #letGo(recorder: Recording, session: ServerEndpoint): TakenUp {
     if (this.#left.has(session)) recorder.leave(left());
-    else recorder.stop(new ProtocolError('interrupted', 'the session ended before its handler went on'));
+    else recorder.stop(new ProtocolError('interrupted', 'the session ended before its handler continued'));
     return { state: 'unkept' };
   }
 
@@ -250,4 +250,4 @@ export class Keeping implements ReplyKeeper {
   }
 }
 
-const left = () => new ProtocolError('interrupted', 'another node goes on with the session');
+const left = () => new ProtocolError('interrupted', 'another node continues the session');

@@ -348,14 +348,14 @@ describe('the bounds of a log in memory', () => {
 
 describe('the shares of owners', () => {
   const SIZE = 10_000;
-  /** What a reply with one part of that size takes. */
+  /** Bytes that a reply with one part of that size takes. */
   const taken = (() => {
     const log = new LocalLog(WIDE);
     log.open(headOf('reply_a'));
     log.append('reply_a', plain(SIZE));
     return log.usage.bytes;
   })();
-  /** What it takes at its beginning. */
+  /** Bytes that it takes at its beginning. */
   const empty = (() => {
     const log = new LocalLog(WIDE);
     log.open(headOf('reply_a'));
@@ -392,7 +392,7 @@ describe('the shares of owners', () => {
   }
 
   it('are a third of what is free for replies that are being written: n bytes, and not n + 1', async () => {
-    // What is taken and a third of the rest are 4 times that.
+    // A reply may take a third of the rest, so both together are 4 times its bytes.
     const maxBytes = 4 * taken;
     expect(new Filled({ maxBytes }).begin('reply_a', 'ada')).toBeUndefined();
     expect(new Filled({ maxBytes: maxBytes - 1 }).begin('reply_a', 'ada')).toBe('over_budget');

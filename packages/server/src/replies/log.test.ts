@@ -219,7 +219,7 @@ describe('a reply in the engine', () => {
     expect(await parts()).toBe(2);
     await vi.advanceTimersByTimeAsync(1);
     expect(await parts()).toBe(4);
-    // What comes after a silence need not wait.
+    // A part after a silence need not wait.
     await vi.advanceTimersByTimeAsync(BATCH_MS);
     log.append(id, recordOf('5'));
     expect(await parts()).toBe(5);
@@ -274,7 +274,7 @@ describe('a reply in the engine', () => {
     expect((await memory.find(d.id))?.end?.failure).toBeUndefined();
   });
 
-  it('is stopped although another node has just gone on with it', async () => {
+  it('is stopped although another node has just continued it', async () => {
     const memory = memoryReplies(Date.now);
     const a = nodeOf(memory);
     const head = await a.begin();

@@ -43,9 +43,9 @@ const WRITER_ROOM = 64 * 1024;
 export class ReplyLog {
   readonly #options: ReplyLogOptions;
   readonly #orphans: Orphans;
-  /** What the writers have, by owner. */
+  /** The memory of the writers, by owner. */
   readonly #budget: MemoryBudget;
-  /** What of it is counted. */
+  /** The bytes that are counted of each writer. */
   readonly #counted = new Map<Writer, number>();
   readonly #writers = new Map<string, Writer>();
   readonly #followed = new Map<string, { readonly followed: Followed; readonly stop: () => void }>();
@@ -105,7 +105,7 @@ export class ReplyLog {
   }
 
   /**
-   * Goes on with a reply that another node has written, which is refused from now on.
+   * Continues a reply that another node has written. The engine refuses that node from now on.
    *
    * @throws {ProtocolError} as `claimReply`; `timeout` only if the reply is not wanted any more.
    */
@@ -117,13 +117,13 @@ export class ReplyLog {
     };
     const former = this.#writers.get(id);
     const gone = await claimReply(host, id, going);
-    // This node's own writer from before is fenced, and may have parts that are not on record.
+    // This node's own writer from before is fenced, and may have parts that are not recorded.
     if (former !== undefined) this.#forget(id, former);
     if (gone.outcome === 'done') this.#write(gone.head, going.onFailed, gone.from);
     return gone;
   }
 
-  /** Writes nothing of a reply any more, with which another node goes on if its requester asks again. */
+  /** Writes nothing of a reply any more. Another node continues it if its requester asks again. */
   leave(id: string): void {
     this.#writers.get(id)?.leave();
     this.#orphans.left.add(id);
@@ -171,7 +171,7 @@ export class ReplyLog {
       void writer?.keep();
   }
 
-  /** Another writer may go on with the reply here. */
+  /** Another writer may continue the reply here. */
   #forget(id: string, writer: Writer): void {
     if (this.#writers.get(id) === writer) this.#writers.delete(id);
     const counted = this.#counted.get(writer);
@@ -191,7 +191,7 @@ export class ReplyLog {
   }
 
   /**
-   * Adds a part, which may go on record later. Resolves when there is room for the next one; `undefined` if there is.
+   * Adds a part, which may be recorded later. Resolves when there is room for the next one; `undefined` if there is.
    *
    * @throws {ProtocolError} `reply_too_large`, `over_budget`; nothing is added then.
    */
@@ -221,7 +221,7 @@ export class ReplyLog {
     this.#options.local?.release(id, isRead);
   }
 
-  /** As {@link read}, for the requester, who may know of parts that are not on record yet. */
+  /** As {@link read}, for the requester, who may know of parts that are not recorded yet. */
   async readOwn(id: string, after: number): Promise<ReplyPieces | undefined> {
     const records = this.#writers.get(id)?.read(after);
     if (records === undefined) return await this.read(id, after);
@@ -290,7 +290,7 @@ export class ReplyLog {
     for (;;) {
       const entry = await this.#answers.patiently(() => this.#options.engine.find(id));
       if (entry === undefined || entry.end !== undefined || this.#isWriting(id)) return;
-      // Another node goes on with it since it was found.
+      // Another node has continued it since it was found.
       if ((await this.#answers.patiently(() => this.#orphans.cancel(entry))) !== 'ended') return;
     }
   }

@@ -11,7 +11,7 @@ export interface ReplyQuestion {
     readonly id: string;
     /** Who the reply belongs to; `undefined` without `authenticate`. */
     readonly owner: string | undefined;
-    /** What the handler passed to `keep` as `share`. */
+    /** The value that the handler passed to `keep` as `share`. */
     readonly share: unknown;
   };
   readonly action: 'follow' | 'stop';
@@ -45,9 +45,9 @@ export interface RepliesOptions {
    */
   readonly maxOwnerBytes?: number | undefined;
   /**
-   * Bytes of memory of all kept replies; with an engine, of those that the process writes. What counts is the memory of
-   * the process, objects included. A principal may have a third of what is free for replies that are being written, so a
-   * quarter if it is alone. If there is no room, ended replies of the principal that holds most go.
+   * Bytes of memory of all kept replies; with an engine, of those that the process writes. Only the memory of the
+   * process counts, objects included. A principal may have a third of what is free for replies that are being written,
+   * so a quarter of all if it is alone. If there is no room, ended replies of the principal that holds most go.
    *
    * @default 256 MiB
    */
@@ -66,7 +66,7 @@ export interface ResolvedRepliesOptions {
   readonly bounds: ReplyLogOptions['bounds'];
 }
 
-/** What the options had once. */
+/** Options of former versions. */
 interface Former {
   readonly store?: unknown;
 }

@@ -22,7 +22,7 @@ export interface OrphansOptions {
   /** Whether the lease of a node is not over. @throws {ProtocolError} if this is unknown. */
   readonly isAlive: (incarnation: string) => Promise<boolean>;
   /**
-   * Whether the handler of a request is called again when its client comes back, and goes on with this reply.
+   * Whether the handler of a request is called again when its client comes back, and continues this reply.
    *
    * @default it is not
    * @throws {ProtocolError} if this is unknown.
@@ -47,7 +47,10 @@ export class Orphans {
     this.#isWriting = isWriting;
   }
 
-  /** Ends each reply of {@link left} that no node goes on with. Other nodes do not end it, since this one lives. Never rejects. */
+  /**
+   * Ends each reply of {@link left} that no node continues. Other nodes do not end it, since this one lives. Never
+   * rejects.
+   */
   async checkLeft(): Promise<void> {
     if (this.#isChecking) return;
     this.#isChecking = true;

@@ -102,7 +102,7 @@ export class OwnershipProof {
   }
 }
 
-/** What the engine knows of a token. */
+/** The hash of a token, which is all that the engine knows of it. */
 function hashOf(token: string): string {
   return createHash('sha256').update(token).digest('base64url');
 }

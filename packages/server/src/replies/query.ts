@@ -1,7 +1,7 @@
 import { ProtocolError } from '@parlance/protocol';
 import { type Fields, get, isCount, isFields } from '@parlance/protocol/internal';
 
-/** What a request to `@replies` asks for, as its metadata say. */
+/** The query of a request to `@replies`, read from its metadata. */
 export type ReplyQuery =
   | { readonly kind: 'follow'; readonly target: Fields; readonly after: number }
   | { readonly kind: 'stop'; readonly target: Fields }

@@ -44,7 +44,7 @@ export interface ReaderOptions {
   readonly security: M2MSecurity | undefined;
 }
 
-/** Decodes parts on record, whichever session they were coded for. */
+/** Decodes recorded parts, whichever session they were coded for. */
 export class RecordCoders {
   readonly #options: Pick<ReaderOptions, 'limits' | 'security'>;
   readonly #coders = new Map<string | undefined, BodyCoder>();
@@ -215,7 +215,7 @@ function tailOf(records: readonly Uint8Array[], coder: BodyCoder): Uint8Array<Ar
   return tail;
 }
 
-/** The error that a reply on record ended with. */
+/** The error with which a recorded reply ended. */
 export function failureOf(failure: Uint8Array, limits: Limits): ProtocolError {
   return decodeFailure(failure, limits.maxJsonDepth) as ProtocolError;
 }

@@ -7,7 +7,7 @@ import { decodeRecord, encodeRecord, isTokens, metadataOf } from './record.js';
 const codecs = fc.constantFrom(...Object.values(BodyCodec).filter((codec) => codec !== BodyCodec.CONTEXT));
 const bytes = fc.uint8Array({ maxLength: 300 });
 
-describe('a part on record', () => {
+describe('a recorded part', () => {
   it('is read as it was written', () => {
     fc.assert(
       fc.property(

@@ -2,7 +2,7 @@ import { BodyCodec, type CodedBody } from '@parlance/protocol';
 import { ByteReader, ByteWriter, isSized } from '@parlance/protocol/internal';
 
 /**
- * A part on record:
+ * A recorded part:
  *
  *     codec and flags (1)   [varint: length after decoding]   [varint: length of metadata, metadata]   coded bytes
  *
@@ -52,12 +52,12 @@ export function decodeRecord(record: Uint8Array): RecordedBody {
   };
 }
 
-/** The metadata of a part on record. */
+/** The metadata of a recorded part. */
 export function metadataOf(record: Uint8Array): Uint8Array | undefined {
   return ((record[0] ?? 0) & METADATA) === 0 ? undefined : decodeRecord(record).metadata;
 }
 
-/** Whether a part on record consists of token IDs. */
+/** Whether a recorded part consists of token IDs. */
 export function isTokens(record: Uint8Array): boolean {
   return ((record[0] ?? 0) & CODEC) === BodyCodec.TOKEN_NATIVE;
 }

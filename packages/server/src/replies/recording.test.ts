@@ -127,7 +127,7 @@ describe.each([
     expect(events).toEqual(['reply.full']);
   });
 
-  it('says that its end is not on record, and does not reject', async () => {
+  it('says that its end is not recorded, and does not reject', async () => {
     const begun = begin(['end'], isLate);
     await begun.recording.append(body(1));
     await begun.recording.end();
@@ -171,7 +171,7 @@ describe.each([
   });
 });
 
-it('a recording that the log does not begin is not kept, and its handler goes on', async () => {
+it('a recording that the log does not begin is not kept, and its handler continues', async () => {
   const refusal = new ProtocolError('too_many_replies', 'full');
   const begun = begin(['open'], true, refusal);
   await begun.recording.append(body(1));
@@ -180,10 +180,10 @@ it('a recording that the log does not begin is not kept, and its handler goes on
   expect([begun.unkept, begun.events, begun.ends]).toEqual([[refusal], [], []]);
 });
 
-it('a recording that another node goes on with ends without an end, and stops its handler', async () => {
+it('a recording that another node continues ends without an end, and stops its handler', async () => {
   const begun = begin([], false);
   void begun.recording.append(body(1));
-  const reason = new ProtocolError('interrupted', 'another node goes on');
+  const reason = new ProtocolError('interrupted', 'another node continues');
   begun.recording.leave(reason);
   void begun.recording.append(body(2));
   await begun.recording.end(reason);
@@ -191,7 +191,7 @@ it('a recording that another node goes on with ends without an end, and stops it
   expect(begun.stops).toEqual([reason]);
 });
 
-it('a recording that goes on with another one counts the parts of that', async () => {
+it('a recording that continues another one counts the parts of that', async () => {
   const begun = begin([], false, undefined, { parts: 7 });
   void begun.recording.append(body(1));
   expect([begun.recording.parts, begun.appended]).toEqual([8, [1]]);

@@ -23,7 +23,7 @@ export interface RecordingOptions {
   readonly date: () => number;
   /** The log has begun the reply. @default at once */
   readonly opened?: Promise<void> | undefined;
-  /** Parts on record. @default 0 */
+  /** Recorded parts. @default 0 */
   readonly parts?: number | undefined;
   /** The handler had ended before. @default false */
   readonly isOver?: boolean | undefined;
@@ -88,7 +88,7 @@ export class Recording implements ReplyRecorder {
     const failure = error === undefined ? undefined : encodeFailure(error);
     const metadata = this.#metadata;
     const end = () => this.#end(failure, metadata);
-    // What an earlier part failed with was said then.
+    // The failure of an earlier part was reported then.
     this.#last = this.#last === undefined ? end() : this.#last.catch(this.#logUnended).then(end);
     return this.#last;
   }
@@ -114,7 +114,7 @@ export class Recording implements ReplyRecorder {
     void this.end(reason);
   }
 
-  /** Another process goes on with the reply, and with its record. */
+  /** Another process continues the reply, and its record. */
   leave(reason: ProtocolError): void {
     this.isFull = true;
     this.#handleOver();
@@ -122,7 +122,9 @@ export class Recording implements ReplyRecorder {
     this.#options.request.stop(reason);
   }
 
-  /** The handler of a session that another node goes on with from its record is called again there. */
+  /**
+   * Whether a session has the request, and the node that continues the session from its record calls the handler again.
+   */
   goesOnFrom(session: unknown): boolean {
     const { request } = this.#options;
     return endpointOf(request.session) === session && request.isRepeated();
@@ -186,7 +188,7 @@ export class Recording implements ReplyRecorder {
     return attempted(() => this.#options.log.drop(this.id), this.#logUnended);
   }
 
-  /** The record ends with an error, and its handler goes on for its requester. */
+  /** The record ends with an error, and its handler continues for its requester. */
   #giveUp(error: unknown): Promise<void> | undefined {
     this.isFull = true;
     const { log, date } = this.#options;

@@ -44,7 +44,7 @@ export interface RepliesHost {
     readonly security: M2MSecurity | undefined;
     readonly logger: Logger;
   };
-  /** What each session follows. */
+  /** The replies that each session follows. */
   readonly follows: Slot<Follows, ServerEndpoint>;
   /** Milliseconds of the process, for all that lasts. */
   readonly now: () => number;
@@ -55,7 +55,7 @@ export interface RepliesHost {
   readonly node: RepliesNode;
 }
 
-/** What a node does for the replies of all nodes. */
+/** The work of one node for the replies of all nodes. */
 export interface RepliesNode
   extends Pick<ReplyLogOptions, 'incarnation' | 'isAlive' | 'isAwaited' | 'awaitMs'> {
   /** `undefined` for the memory of the process. */
@@ -127,7 +127,7 @@ export class Replies {
     await this.#log.close();
   }
 
-  /** A session begins in place of one that is gone, and may go on with its replies. Resolves when that is known. */
+  /** A session begins in place of one that is gone, and may continue its replies. Resolves when that is known. */
   async adopt(session: ServerEndpoint, resume: ResumeOffer): Promise<void> {
     if (!this.owners.adopt(session, resume)) await this.#ownership?.prove(session, resume);
   }
@@ -176,7 +176,7 @@ export class Replies {
     yield* this.#following.begin(session, reply, { stream, after }, context);
   }
 
-  /** Goes on with a request of a session that was taken from a node that has died. */
+  /** Continues a request of a session that was taken from a node that has died. */
   async *#goOn(
     session: ServerEndpoint,
     stream: number,
@@ -196,7 +196,7 @@ export class Replies {
     this.owners.restore(session, key, hasMoved ? now() + options.replies.maxTtlMs : undefined);
   }
 
-  /** Goes on with a request of a session that has come from another node. */
+  /** Continues a request of a session that has come from another node. */
   resume(session: ServerEndpoint, state: FollowState): void {
     session.answer(state.stream, NO_BODY, (_request, context) =>
       this.#following.goOn(session, state, context),

@@ -3,14 +3,14 @@ import type { EngineHead, ReplyBatch } from '../engine/logs/logs.js';
 import type { ReplyEnd } from '../engine/logs/reply.js';
 import { metadataOf } from './record.js';
 
-/** Writes one reply. What it returns resolves when the engine has answered; `undefined` if it has answered at once. */
+/** Writes one reply. Its promises resolve when the engine has answered; `undefined` if it has answered at once. */
 export interface Writer {
   readonly head: EngineHead;
   /** Nothing more is written. */
   readonly isOver: boolean;
   /** Reading of `performance.now()`. */
   readonly overSince: number;
-  /** The requester may need what the engine has not taken. */
+  /** The requester may need parts that the engine has not taken. */
   readonly hasFailed: boolean;
   /** Bytes of memory that no engine counts. */
   readonly bytes: number;
@@ -22,7 +22,7 @@ export interface Writer {
   read(after: number): readonly Uint8Array[] | undefined;
   /** @throws {ProtocolError} `reply_too_large`, `over_budget`. */
   end(end: ReplyEnd): Promise<void> | undefined;
-  /** Another node goes on with it: nothing more is written. */
+  /** Another node continues it: nothing more is written. */
   leave(): void;
   drop(): Promise<void> | undefined;
   /** Says that the reply is still written. @returns how long ago it was followed elsewhere, in milliseconds. Never rejects. */
@@ -33,12 +33,12 @@ export interface Writer {
 export type OnFailed = (error: ProtocolError, why: Failing) => void;
 
 /**
- * `full`: the log takes no more of it, and its handler goes on for the requester. With the others the handler stops: `fenced`:
- * another node has ended the reply, or goes on with it; `stopped`: another node was asked to stop it.
+ * `full`: the log takes no more of it, and its handler continues for the requester. With the others the handler stops:
+ * `fenced`: another node has ended the reply, or continues it; `stopped`: another node was asked to stop it.
  */
 export type Failing = 'full' | 'fenced' | 'stopped';
 
-/** Parts of a reply after those that are on record, and their bytes. */
+/** Parts of a reply after those that are recorded, and their bytes. */
 export function batchOf(
   { id, owner, epoch }: EngineHead,
   from: number,

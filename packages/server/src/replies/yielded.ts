@@ -3,7 +3,7 @@ import { decodeMetadata, encodeMetadata, hasContent, KEPT, readKept } from '@par
 import { decodeRecord, encodeRecord } from './record.js';
 
 /**
- * The parts of a reply that are on record with its session, as they stand in the record of a kept reply. There, metadata
+ * The parts of a reply that are recorded with its session, as they stand in the record of a kept reply. There, metadata
  * come with the part after them, and without the ID of the reply.
  */
 export function recordsOf(yielded: readonly CodedBody[], maxDepth: number): Uint8Array[] {
