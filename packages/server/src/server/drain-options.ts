@@ -17,12 +17,12 @@ export interface DrainOptions {
   readonly releasePort?: boolean | undefined;
 }
 
-/** What becomes of sessions when a server closes. */
+/** How a server closes. */
 export interface CloseServerOptions {
   /**
    * `'return'`: each client is asked to come back, and begins another session at the server that it finds then, after the
-   * delays of its option `reconnect`; what is on record stays there. `'end'`: all sessions end for good, with their records,
-   * and clients with a connection do not come back. @default 'return'
+   * delays of its option `reconnect`; records of durable sessions stay. `'end'`: all sessions end for good, with their
+   * records, and clients with a connection do not come back. @default 'return'
    */
   readonly sessions?: 'return' | 'end' | undefined;
 }
@@ -70,6 +70,6 @@ export interface DrainResult {
   readonly interrupted: number;
   /** Sessions that were without a connection at the deadline, or for 5 s with something under way. */
   readonly lost: number;
-  /** Sessions that other nodes go on with; `undefined` if the server stands alone. */
+  /** Sessions that other nodes continue; `undefined` if the server stands alone. */
   readonly moved?: number | undefined;
 }

@@ -50,7 +50,7 @@ describe('a drain that an operator finishes', () => {
     expect(stopped).toEqual(AT_THE_DEADLINE);
   });
 
-  it('goes on if a part fails', async () => {
+  it('continues if a part fails', async () => {
     const fault = () => {
       throw new Error('a fault');
     };

@@ -80,7 +80,9 @@ export class Drain {
     return { deadline: this.#deadline, total: this.#total, left: this.#sessions.size };
   }
 
-  /** A session has lost its connection. Its client has a moment to come back, unless it goes on elsewhere. */
+  /**
+   * A session has lost its connection. Its client has a moment to come back, unless the session continues elsewhere.
+   */
   handleLost(session: ServerEndpoint): void {
     if (this.#isKept(session)) return;
     clearTimeout(this.#waiting.get(session));

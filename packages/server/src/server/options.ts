@@ -14,11 +14,11 @@ export interface ResolvedServerOptions extends HttpOptions, ServingOptions {
   readonly overHttp: boolean;
   readonly capabilities: Pick<CapabilityOptions, 'algorithms' | 'encodings'>;
   readonly onRequest: RequestHandler | undefined;
-  /** Told that a session begins, which may send requests soon. */
+  /** Notified that a session begins, which may send requests soon. */
   readonly prepare: () => void;
-  /** What `logger` gets. */
+  /** The feed of all events that `logger` gets. */
   readonly feed: EventFeed;
-  /** Where nodes find each other and sessions are put on record; `undefined` without one. */
+  /** Lets nodes find each other, and keeps records of sessions; `undefined` without one. */
   readonly engine: Engine | undefined;
   readonly seal: Seal | undefined;
 }

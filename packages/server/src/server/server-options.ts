@@ -136,11 +136,12 @@ export interface ServerOptions<Data = unknown> extends Pick<CapabilityOptions, '
    */
   readonly earlyHello?: boolean | undefined;
   /**
-   * What outlives the server's process, for features such as `cluster()` and `durable()`: `sqlite(file)` of
+   * Keeps state that outlives the server's process, for features such as `cluster()` and `durable()`: `sqlite(file)` of
    * `@parlance/server/sqlite`, `redis(…)` of `@parlance/server/redis`,
-   * `postgres(…)` of `@parlance/server/postgres`, or `memoryCluster()` in tests. `sealed(engine, …)` encrypts what it gets.
+   * `postgres(…)` of `@parlance/server/postgres`, or `memoryCluster()` in tests. `sealed(engine, …)` encrypts what the
+   * engine gets.
    *
-   * @default nothing does
+   * @default none
    */
   readonly engine?: Engine | undefined;
   /**

@@ -158,7 +158,7 @@ export class SessionServer {
     this.#ports.closeConnections();
     await this.features.close(closing());
     await closed;
-    // What is being opened or loaded is given up.
+    // Ports that are being opened and modules that are being loaded are given up.
     await this.#ports.close();
     await this.#loading.stop();
     this.#sessions.stop();

@@ -11,7 +11,7 @@ import type { ResolvedServerOptions } from './options.js';
 /** Features say which of them sessions may agree on. */
 const NONE = Object.fromEntries(Object.keys(SWITCHED_EXTENSIONS).map((name) => [name, false]));
 
-/** What the sessions of a server can agree on, by subprotocol; the cores of all sessions share it. */
+/** The options that sessions of a server can agree on, by subprotocol. The cores of all sessions share them. */
 export class OfferedOptions {
   readonly #options: ResolvedServerOptions;
   readonly #features: Pick<InstalledFeatures, 'core'>;

@@ -103,7 +103,10 @@ export class Sessions extends ServerAdmission implements SessionHost {
     this.#sweep = createSweep(sweepInterval(timers));
   }
 
-  /** Loads what sessions may agree on; with an engine, those on record may need each vocabulary at once. */
+  /**
+   * Loads the codecs and vocabularies that sessions may agree on. With an engine, recorded sessions may need each
+   * vocabulary at once.
+   */
   async load(): Promise<void> {
     const { capabilities } = this.#offered;
     const [loaded] = await Promise.all([
@@ -144,7 +147,7 @@ export class Sessions extends ServerAdmission implements SessionHost {
     else await sendAway(session, { retryAfterMs: returnDelay(this.returnWithinMs), deadline: Date.now() });
   }
 
-  /** What it repeats, it repeats no more. */
+  /** Stops the repeated sweep. */
   stop(): void {
     this.#sweep.stop();
   }
@@ -263,7 +266,7 @@ export class Sessions extends ServerAdmission implements SessionHost {
     this.established.delete(session.id);
     this.served.delete(session.id);
     const head = { event: 'session.ended', session: session.id, reason: session.endOf(error) };
-    // What the other end gives as its reason may quote anything.
+    // The reason of the other end may quote anything.
     const why = error?.side === 'local' && { why: error.message };
     const { unknownMessages } = session.core;
     const fields = { ...head, ...why, ...(unknownMessages > 0 && { unknownMessages }) };

@@ -7,7 +7,7 @@ import type { ServerSession } from '../../session/served-session.js';
 import type { Feature } from '../features/feature.js';
 import { Pending } from './pending.js';
 
-/** What the feature has of a session. */
+/** The feature's state of a session. */
 class State extends EventsOfSession {
   readonly pending = new Pending();
 }
@@ -16,8 +16,8 @@ class State extends EventsOfSession {
  * `session.emit` and `session.handle` at a server. Its clients have the module `events` of `@parlance/client/contract`, with the
  * same contract.
  *
- * In a durable session, an event of the server that was not acknowledged is emitted again by the process that goes on with the
- * session, and its client handles it once; the promise of `emit` was lost with the first one.
+ * In a durable session, an event of the server that was not acknowledged is emitted again by the process that continues
+ * the session, and its client handles it once. The promise of `emit` was lost with the first process.
  *
  * @param handlers of events, in all sessions of the server.
  * @throws {ProtocolError} `invalid_argument` without a contract; `invalid_option` for a handler that is none, or of an event that the
@@ -50,7 +50,7 @@ export function events<
         try {
           await sent;
         } finally {
-          // The process that goes on with a session that has ended here emits the event again.
+          // If the session has ended here, the process that continues it emits the event again.
           if (!session.hasEnded) {
             pending.delete(id);
             host.changed(session);

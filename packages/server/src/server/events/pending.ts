@@ -6,7 +6,7 @@ export const MAX_PENDING = 256 * 1024;
 /** An event has 64 characters of a name, and fewer of an ID. */
 const MAX_TEXT = 64;
 
-/** Events of the server in a durable session that its client has not acknowledged, as they go on record. */
+/** Events of the server in a durable session that its client has not acknowledged, as they are recorded. */
 export class Pending {
   readonly #texts = new Map<string, { readonly name: string; readonly text: string }>();
   #size = 0;
@@ -47,7 +47,7 @@ export class Pending {
   }
 }
 
-/** What is not JSON is refused by the request that carries it. */
+/** Data that is not JSON is an empty text here, as the request that carries it refuses it. */
 function textOf(data: unknown): string {
   try {
     return JSON.stringify(data) ?? '';

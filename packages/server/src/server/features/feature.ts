@@ -55,9 +55,9 @@ export class Service<Value> {
 export interface FeatureHost<Served extends FeatureSession = FeatureSession> {
   /** Sessions that were established and have not ended, by ID. */
   readonly sessions: ReadonlyMap<string, Served>;
-  /** Where the WebSockets of sessions are, such as `/session`. Features are not asked about it. */
+  /** The path of the WebSockets of sessions, such as `/session`. Features are not asked about it. */
   readonly path: string;
-  /** Where the server logs; each line has a field `event`. */
+  /** The server's logger; each line has a field `event`. */
   readonly logger: Logger;
   /** One of {@link sessions}, by its ID. */
   find(sessionId: string): Served | undefined;
@@ -68,8 +68,8 @@ export interface FeatureHost<Served extends FeatureSession = FeatureSession> {
   /** Given by a feature before this one; `undefined` if there is none. */
   use<Value>(service: Service<Value>): Value | undefined;
   /**
-   * Says that {@link FeatureHooks.save} returns something new for a session. If the session is on record, that goes on record in one
-   * step with all else that happens in the same tick of the event loop.
+   * Says that {@link FeatureHooks.save} returns something new for a session. If the session is recorded, the new state
+   * is recorded in one step with all other changes of the same tick of the event loop.
    */
   changed(session: Served): void;
   /** Says that {@link DrainHooks.running} may be 0 now. */
@@ -116,10 +116,12 @@ export interface DrainHooks<Served extends FeatureSession = FeatureSession> {
    * @param returnWithinMs clients come back within this time.
    */
   announce?(deadline: number, returnWithinMs: number): Promise<void> | void;
-  /** Whether the client of a session need not know: the session goes on elsewhere, or is given up when it can be. */
+  /**
+   * Whether the client of a session need not know: the session continues elsewhere, or is given up as soon as possible.
+   */
   keeps?(session: Served): boolean;
   /**
-   * What the client of another session is told besides.
+   * Additions to the GOAWAY for the client of another session.
    *
    * @internal
    */
@@ -159,7 +161,7 @@ export interface Label<Served> {
 
 /** Called when a session is here whose state {@link FeatureHooks.load} has read, as a method. */
 export interface Loaded<Served> {
-  /** @param from the node that has handed the session over; `undefined` if it was on record. */
+  /** @param from the node that has handed the session over; `undefined` if it was restored from its record. */
   begin(session: Served, from: string | undefined): void;
 }
 
@@ -187,15 +189,17 @@ export interface FeatureHooks<Served extends FeatureSession = FeatureSession>
   /** Another connection is about to carry the session. */
   resumed?(session: Served): void;
   /**
-   * The application is done with a one-way message of the client, or with a tensor: each is told once, wherever the session goes.
-   * A change that {@link FeatureHost.changed} reports meanwhile goes on record with the message, or neither does.
+   * The application is done with a one-way message of the client, or with a tensor. Called once for each, at whichever
+   * node the session is. A change that {@link FeatureHost.changed} reports meanwhile is recorded with the message, or
+   * neither is.
    */
   handled?(session: Served, message: Message): void;
   /** The session is over here, also one that was never established and is not in {@link FeatureHost.sessions}. */
   ended?(session: Served, error: ProtocolError | undefined): void;
   /**
    * Returns what the feature needs where the session goes: `undefined` for nothing, or a value of MessagePack, such as numbers, strings,
-   * `Uint8Array`, arrays and plain objects. Called when the session moves, when it goes on record, and after {@link FeatureHost.changed}.
+   * `Uint8Array`, arrays and plain objects. Called when the session moves, when it is recorded, and after
+   * {@link FeatureHost.changed}.
    *
    * @param how `move`: another node takes the session now; `record`: one will take it from its record when this one has died.
    * @throws ends the session, with the code of a `ProtocolError` if it is `over_budget`, else with `internal`.
@@ -204,7 +208,8 @@ export interface FeatureHooks<Served extends FeatureSession = FeatureSession>
   /**
    * Reads what {@link save} has written, before it is decided that the session is taken.
    *
-   * @returns is called when the session is here. `from` is the node that has handed it over; `undefined` if it was on record.
+   * @returns is called when the session is here. `from` is the node that has handed it over; `undefined` if it was
+   * restored from its record.
    * @throws {ProtocolError} `bad_message`.
    */
   load?(saved: unknown): Loaded<Served>['begin'];

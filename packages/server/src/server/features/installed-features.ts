@@ -28,10 +28,10 @@ type Having<Hook extends keyof OwnHooks> = Named & {
   readonly [Name in Hook]-?: NonNullable<OwnHooks[Name]>;
 };
 
-/** What a server gives its features itself. */
+/** The part of their host that features get from the server itself. */
 export type ServerOfFeatures = Omit<OwnHost, 'slot' | 'provide' | 'use' | 'figures' | 'labels' | 'changed'>;
 
-/** What the features of a server do together, in one list for each hook: a hook that no feature has costs nothing. */
+/** The hooks of all features of a server, in one list for each hook. A hook that no feature has costs nothing. */
 export class InstalledFeatures implements SessionHooks, LeavingHooks {
   readonly core: CoreOptions;
   readonly endpoint: FeatureEndpoint;
@@ -130,7 +130,7 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
     return all as NonNullable<OwnHooks[Values]>;
   }
 
-  /** What a feature has provided. */
+  /** The value that a feature has provided. */
   use<Value>(service: Service<Value>): Value | undefined {
     return this.#services.get(service) as Value | undefined;
   }
@@ -139,7 +139,7 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
     return this.#having('wrap').reduceRight((next, feature) => feature.wrap(next), handler);
   }
 
-  /** Where events of a session go that are not for the application. */
+  /** The route of events of a session that are not for the application. */
   routeOf(session: ServerEndpoint): EventRoute | undefined {
     let route: EventRoute | undefined;
     for (const feature of this.#routes) {
@@ -149,7 +149,7 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
     return route;
   }
 
-  // --- a new session. What a feature throws ends the handshake.
+  // --- a new session. An error of a feature ends the handshake.
 
   refuses(): Refusal | undefined {
     return first(this.#having('refuses'), (feature) => feature.refuses('session'));
@@ -172,7 +172,7 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
       if (answer !== undefined && 'code' in answer) return answer;
       if (answer !== undefined) admissions.push(answer);
     }
-    // What goes on record first is what the others have noted of the session.
+    // The first commit records the notes of other features about the session, so the durable one comes last.
     admissions.sort((a, b) => Number(a.isDurable ?? false) - Number(b.isDurable ?? false));
     return {
       isDurable: admissions.some(({ isDurable }) => isDurable),
@@ -230,7 +230,7 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
     return all;
   }
 
-  /** Puts on record what features save of a session, or what one of them does. */
+  /** Records the state that features save of a session, or that one of them saves. */
   record(session: ServerEndpoint): void {
     for (const { name } of this.#having('save')) this.#record(session, name);
   }

@@ -1,6 +1,6 @@
 import { ProtocolError } from '@parlance/protocol';
 
-/** What is put in order. */
+/** An item to put in order. */
 export interface Ordered {
   readonly name: string;
   readonly provides?: readonly object[] | undefined;

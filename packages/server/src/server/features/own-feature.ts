@@ -73,7 +73,10 @@ export interface OwnHooks extends FeatureHooks<ServerEndpoint> {
   /** Before a new session is made and counted: how it begins, or why it does not. @default it may begin */
   admit?(hello: HelloPayload, identity: CheckedIdentity, origin: Origin): Admission | Refusal | undefined;
   readonly others?: OthersOfSession | undefined;
-  /** Whether the handler of a stream goes on where the session goes: at once, or when another node reads its record. */
+  /**
+   * Whether the handler of a stream continues at the node to which the session goes: at once, or when another node
+   * reads its record.
+   */
   leaves?(session: ServerEndpoint, stream: number, how: 'move' | 'record'): boolean;
   /**
    * The session takes nothing any more, and is about to be forgotten here.
@@ -95,10 +98,10 @@ export interface OthersOfSession {
   settle(session: ServerEndpoint, reason: ProtocolError): void;
 }
 
-/** What brings sessions and connections to the server that did not begin on one of its own. */
+/** Brings sessions and connections to the server that did not begin on one of its own. */
 export const SESSIONS = new Service<SessionHost>('sessions');
 
-/** Who is told what no hook is called for. `undefined` until it is loaded. */
+/** The observer of events for which no hook is called. `undefined` until it is loaded. */
 export const METER = new Service<{ readonly observer: ServerObserver | undefined }>('meter');
 
 /** This process: a node of a cluster, or a single one. It owns what it writes to the engine. */
@@ -141,10 +144,10 @@ export const nodeInMemory = (): ThisNode => ({
   lives: async () => false,
 });
 
-/** What the cores of all sessions get from one feature. No two features give the same. */
+/** Options that the cores of all sessions get from one feature. No two features give the same. */
 export type CoreOptions = Pick<SessionOptions, 'avp' | 'maxRecordSize' | 'tellsBeside'>;
 
-/** What HELLO may agree on because a feature is there. */
+/** Capabilities that HELLO may agree on because a feature is there. */
 export type Offer = Pick<CapabilityOptions, 'securityScanning'>;
 
 /** An address that the server answers itself; it begins with `@`. */

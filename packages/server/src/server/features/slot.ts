@@ -1,4 +1,4 @@
-/** What has slots: a session of a server. */
+/** An object with slots: a session of a server. */
 export interface Slotted {
   slots: unknown[] | undefined;
 }

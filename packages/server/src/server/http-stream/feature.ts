@@ -225,7 +225,7 @@ function readableBy(origin: string | undefined): Record<string, string> {
 }
 
 function answer(response: ServerResponse, status: number): void {
-  // What is left of a body that is refused is not read for long.
+  // The rest of a refused body is not read for long.
   if (status !== TAKEN) response.shouldKeepAlive = false;
   response.writeHead(status, {
     'cache-control': 'no-store',

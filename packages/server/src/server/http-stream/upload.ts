@@ -35,7 +35,7 @@ export class Upload implements Flow {
   #stream: HttpStream | undefined;
   /** To the node of the stream, which judges the whole body. */
   #pipe: Duplex | undefined;
-  /** What has come before it is known where it goes. */
+  /** Chunks that have come before it is known to which stream they go. */
   readonly #begun: Buffer[] = [];
   #deadline: number;
   #size = 0;
@@ -93,7 +93,7 @@ export class Upload implements Flow {
     this.#size += chunk.length;
     if (this.#pipe !== undefined && !this.#isAnswered) return this.#pass(chunk);
     if (this.#size > this.#options.maxSize) return this.#fail(413, CloseCode.TOO_LARGE);
-    // What follows an answer is read and dropped.
+    // Chunks after an answer are read and dropped.
     if (this.#isAnswered) return;
     if (this.#stream === undefined) this.#begun.push(chunk);
     try {
