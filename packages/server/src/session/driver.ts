@@ -85,7 +85,8 @@ export class SessionDriver implements ServerEndpointOptions {
   /**
    * A session that was made elsewhere.
    *
-   * @returns `load` gives features what they have saved: from the node that has handed it over, `undefined` if it was on record.
+   * @returns `load` gives features their saved state. `from` is the node that has handed the session over; `undefined`
+   * if it was restored from its record.
    * @throws {ProtocolError} `bad_message` if a feature is missing here, or does not read what it has saved.
    */
   static adopt(host: SessionHost, adopted: Adopted): AdoptedSession {

@@ -2,11 +2,11 @@ import type { Logger, Timers } from '@parlance/protocol';
 import { fencedError } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from './endpoint.js';
 
-/** What both nodes and the feature that keeps records know of a session on record. */
+/** Rules for recorded sessions that both nodes and the feature that keeps records need. */
 
 /** In the record, in place of the node that has the session: any node may take it. No incarnation is like this. */
 export const NO_NODE = '-';
-/** To a client: its session goes on, and another connection may resume it. */
+/** To a client: its session continues, and another connection may resume it. */
 export const SERVICE_RESTART = 1012;
 /** A record lasts longer than a client may be away. */
 const MARGIN_MS = 60_000;
@@ -18,8 +18,8 @@ export const retentionMsOf = ({ resumeWindowMs }: Pick<Timers, 'resumeWindowMs'>
   Math.min(resumeWindowMs + MARGIN_MS, MAX_MS);
 
 /**
- * Ends a session on record that another node has claimed. If its client is connected here, it has come after the claim, or before
- * the claim was executed, and has to come again.
+ * Ends a recorded session that another node has claimed. If its client is connected here, it has come after the claim,
+ * or before the claim was executed, and has to come again.
  */
 export function dropFenced(session: ServerEndpoint, logger: Logger): void {
   logger.warn({ event: 'session.fenced', session: session.id }, 'another node has the session; it ends here');

@@ -1,6 +1,6 @@
 import { type Body, type Message, ProtocolError } from '@parlance/protocol';
 
-/** What a session does for its record, if it is on record. */
+/** The record of a session, as the session uses it. */
 export interface DurableState {
   /** How long the record lasts without a word of its node, in milliseconds. */
   readonly lastsMs: number;
@@ -19,23 +19,27 @@ export interface DurableState {
    * @throws {ProtocolError} `over_budget` if the record would become too large; as `Channel.send`, and what coding a body throws.
    */
   commit(state: Uint8Array | undefined, bodies: readonly Body[], onDone: () => void): Promise<void>;
-  /** What a feature keeps with the session; `undefined` is nothing. @throws {ProtocolError} `over_budget`; what MessagePack cannot say. */
+  /**
+   * Keeps the state of a feature with the session; `undefined` for none.
+   *
+   * @throws {ProtocolError} `over_budget`, and errors of MessagePack for a value that it cannot code.
+   */
   save(feature: string, value: unknown): void;
-  /** Resolves when everything so far is on record; rejects if the session ends before. */
+  /** Resolves when everything so far is recorded; rejects if the session ends before. */
   recorded(): Promise<void>;
-  /** Another node may go on with the session. Nothing is written any more, nor is the record forgotten at the end. */
+  /** Another node may continue the session. Nothing is written any more, and the record stays at the end. */
   leave(): void;
   /** The session is over here. */
   end(error: Error | undefined): void;
 }
 
-/** @throws {ProtocolError} `unsupported` if the session is not on record. */
+/** @throws {ProtocolError} `unsupported` if the session is not durable. */
 export function assertDurable(record: DurableState | undefined, name: string): DurableState {
   if (record !== undefined) return record;
   throw new ProtocolError('unsupported', `${name}: the session is not durable`);
 }
 
-/** The state of a session on record: the JSON of its `data`, in UTF-8; empty for none. */
+/** The state of a recorded session: the JSON of its `data`, in UTF-8; empty for none. */
 export const stateOf = (dataText: string | undefined): Uint8Array => new TextEncoder().encode(dataText ?? '');
 
 export function dataTextOf(state: Uint8Array | undefined): string | undefined {

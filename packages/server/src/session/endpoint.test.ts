@@ -83,7 +83,7 @@ it('messages that arrived together take effect once, when all are handled', () =
   handle(false);
   endpoint.handleRead();
   expect(applied).toEqual([2, 4]);
-  // What was applied for another reason is not applied again.
+  // Changes that were applied for another reason are not applied again.
   handle(true);
   endpoint.pump();
   endpoint.handleRead();

@@ -46,7 +46,7 @@ export interface WireBytes {
 }
 
 export interface ServerEndpointOptions extends EndpointOptions {
-  /** What the reader of a session gets in place of its messages. @default the messages */
+  /** The iterator that the reader of a session gets in place of its messages. @default the messages */
   readonly readerOf?:
     | ((messages: AsyncIterator<Message>, session: ServerSession) => AsyncIterator<Message>)
     | undefined;
@@ -95,11 +95,11 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   readonly isRemote: boolean = false;
   /** Nothing but its resume token tells who the client is, as the server has no `authenticate`. */
   isAnonymous = false;
-  /** Another node has the session from its record, or will have it: it ends here, and goes on there. */
+  /** Another node has the session from its record, or will have it: it ends here, and continues there. */
   isElsewhere = false;
-  /** Of a session that is on record. */
+  /** The record of the session, if it has one. */
   record: DurableState | undefined;
-  /** What features keep of the session; see `Slot`. */
+  /** State that features keep of the session; see `Slot`. */
   slots: unknown[] | undefined;
   /** Created when the client has first left messages unread. */
   #unread: UnreadWatch | undefined;
@@ -296,7 +296,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
     this.dataText = text;
   }
 
-  // --- on record
+  // --- recorded
 
   get isDurable(): boolean {
     return this.record !== undefined;
@@ -368,7 +368,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
     return { received: received.wireBytes - before.received + waiting, sent: sent.wireBytes - before.sent };
   }
 
-  /** Goes on with the session of another node. */
+  /** Continues the session of another node. */
   restore(): void {
     this.isMoved = true;
     this.isReady = true;

@@ -13,7 +13,7 @@ export interface FeatureSession extends SessionPort<ServerSession> {
   /** When it has lost its last connection, in milliseconds of `performance.now()`; 0 before that. */
   readonly lostAt: number;
   readonly hasEnded: boolean;
-  /** It is on record. */
+  /** It is recorded. */
   readonly isDurable: boolean;
   /** Ends the session at once; the client gets the error's code. */
   abort(error: ProtocolError): void;

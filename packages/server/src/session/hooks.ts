@@ -7,7 +7,7 @@ import type { Origin } from './admission/renewal.js';
 import type { ServerEndpoint, ServerEndpointOptions } from './endpoint.js';
 import type { ServedSession } from './served-session.js';
 
-/** What the endpoints of all sessions get from one feature. No two features give the same. */
+/** Options that the endpoints of all sessions get from one feature. No two features give the same. */
 export type FeatureEndpoint = Pick<
   ServerEndpointOptions,
   'keeper' | 'batch' | 'transfers' | 'createScanner' | 'readerOf'
@@ -18,20 +18,20 @@ export type FeatureEndpoint = Pick<
 
 /** A new session that a feature lets begin. */
 export interface Admission {
-  /** It is put on record. @default false */
+  /** It is recorded. @default false */
   readonly isDurable?: boolean;
   /** The session was accepted. */
   accepted?(session: ServerEndpoint): void;
 }
 
-/** What sessions ask of the features of their server. */
+/** The hooks of the features of a server, as sessions call them. */
 export interface SessionHooks {
   readonly endpoint: FeatureEndpoint;
   /** The class of the sessions that applications have. */
   readonly Session: typeof ServedSession;
   /** `undefined` if no feature wants to know. */
   readonly onHandled: ((session: ServerEndpoint, message: Message) => void) | undefined;
-  /** Where events of a session go that are not for the application. */
+  /** The route of events of a session that are not for the application. */
   routeOf(session: ServerEndpoint): EventRoute | undefined;
   /** `undefined` if no feature looks for it. Never rejects. */
   lookup(wanted: LookupQuery): Promise<LookupResult> | undefined;
@@ -46,11 +46,11 @@ export interface SessionHooks {
   admit(hello: HelloPayload, identity: CheckedIdentity, origin: Origin): Required<Admission> | Refusal;
   /** @throws {ProtocolError} `bad_message`, also for what no feature here has saved: it must not be lost in silence. */
   load(saved: Fields): (session: ServerEndpoint, from: string | undefined) => void;
-  /** Puts on record what features save of a session. */
+  /** Records the state that features save of a session. */
   record(session: ServerEndpoint): void;
 }
 
-/** What a session that leaves asks of the features of its server. */
+/** The hooks of the features of a server that are called for a session that leaves. */
 export interface LeavingHooks {
   hold(session: ServerEndpoint): void;
   isQuiet(session: ServerEndpoint): boolean;

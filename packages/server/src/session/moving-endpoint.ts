@@ -10,27 +10,27 @@ import {
 } from '@parlance/protocol/internal';
 import { MovableMailbox } from './movable-mailbox.js';
 
-/** An endpoint of a server whose session can be held, frozen, and go on at another node. */
+/** An endpoint of a server whose session can be held and frozen, and can continue at another node. */
 export abstract class MovingEndpoint extends Endpoint {
   /** Every core that has the role of a server is one. */
   declare readonly core: ServerSessionCore;
   isMoved = false;
-  /** The session goes on at another node. */
+  /** The session continues at another node. */
   hasMoved = false;
-  /** Called when what keeps the session here may be over, and when something has arrived that is held. */
+  /** Called when the work that keeps the session here may be over, and when something has arrived that is held. */
   onChange: (() => void) | undefined;
   /** `onSession` was asked to return. */
   isStopped = false;
   #controller: AbortController | undefined;
-  /** A snapshot was taken: nothing changes until it is known who goes on with it. */
+  /** A snapshot was taken: nothing changes until it is known which node continues from it. */
   #isFrozen = false;
   /** Another node continues it, also if this one fails. */
   #isGivenUp = false;
-  /** What it was told since it is frozen, and hears if it stays. */
+  /** Tasks that were passed to {@link hear} since it is frozen. They run if it stays. */
   #unheard: (() => void)[] | undefined;
   /** The first fault since it is frozen, of which it ends if it stays. */
   #fault: { readonly error: unknown } | undefined;
-  /** What the client has said since the session was to be moved, which its next node handles. */
+  /** Messages of the client since the session was to be moved. Its next node handles them. */
   #input: (Uint8Array | string)[] | undefined;
   #inputSize = 0;
   #released: { readonly promise: Promise<void>; readonly resolve: () => void } | undefined;
@@ -82,7 +82,7 @@ export abstract class MovingEndpoint extends Endpoint {
   /**
    * The session could move now: apart from `onSession`, nothing in this process has to do with it.
    *
-   * @param isLeft whether the handler of a stream goes on elsewhere.
+   * @param isLeft whether the handler of a stream continues elsewhere.
    */
   isQuiet(isLeft: (streamId: number) => boolean): boolean {
     if (this.hasEnded || this.#isFrozen || this.scanner?.isIdle === false) return false;
@@ -177,7 +177,7 @@ export abstract class MovingEndpoint extends Endpoint {
     return this.#input !== undefined;
   }
 
-  /** What has arrived since {@link holdInput}. */
+  /** Messages that have arrived since {@link holdInput}. */
   get input(): readonly (Uint8Array | string)[] {
     return this.#input ?? [];
   }
@@ -202,8 +202,8 @@ export abstract class MovingEndpoint extends Endpoint {
   }
 
   /**
-   * Does what a feature or another session asks of this one: at once; later, if it is frozen and stays here; or not at all, if
-   * it is over or goes on elsewhere. Everything that is told to a session passes here. Never throws.
+   * Does what a feature or another session asks of this one: at once; later, if it is frozen and stays here; or not at
+   * all, if it is over or continues elsewhere. Every call from outside the session passes here. Never throws.
    */
   protected hear(task: () => void): void {
     if (this.hasEnded || this.#isGivenUp) return;
@@ -217,7 +217,7 @@ export abstract class MovingEndpoint extends Endpoint {
     this.hear(() => super.command(command));
   }
 
-  /** A fault of something else while the session is frozen says nothing about the session that goes on elsewhere. */
+  /** A fault of something else while the session is frozen says nothing about the session that continues elsewhere. */
   override crash(error: unknown): void {
     if (this.#isFrozen && !this.hasEnded) this.#fault ??= { error };
     else super.crash(error);
@@ -241,7 +241,7 @@ export abstract class MovingEndpoint extends Endpoint {
     this.handleTick();
   }
 
-  /** Another node goes on with the session. @param failure why handlers are stopped, and calls fail. */
+  /** Another node continues the session. @param failure why handlers are stopped, and calls fail. */
   forget(failure?: ProtocolError): void {
     this.#isFrozen = true;
     this.#loss ??= failure;
@@ -255,7 +255,7 @@ export abstract class MovingEndpoint extends Endpoint {
     wire?.close(CloseCode.NORMAL, '');
   }
 
-  /** Another connection resumes the session. What is held was never counted, so the client says it again. */
+  /** Another connection resumes the session. Held messages were never counted, so the client sends them again. */
   protected dropHeld(): void {
     this.#input = undefined;
     this.#lost = undefined;
@@ -304,5 +304,5 @@ function isMoving(): ProtocolError {
 }
 
 function goneOn(): ProtocolError {
-  return new ProtocolError('session_closed', 'the session goes on at another node');
+  return new ProtocolError('session_closed', 'the session continues at another node');
 }

@@ -1,7 +1,10 @@
 import type { CallObserver } from '../engine/measured.js';
 import type { Refusal } from '../transport/http/site.js';
 
-/** What a server is told about its sessions and gateways, beyond what it reads from them; nothing without metrics. */
+/**
+ * Observes sessions and gateways of a server, beyond the figures that it reads from them. There is none without
+ * metrics.
+ */
 export interface SessionObserver {
   /** A PONG has arrived. */
   handleRoundTrip(seconds: number): void;
@@ -15,7 +18,7 @@ export interface SessionObserver {
   handleTokens(model: string | undefined, tokens: TokenUsage | undefined): void;
 }
 
-/** What it is told in addition by the server itself. */
+/** Observes the server itself as well. */
 export interface ServerObserver extends SessionObserver, CallObserver {
   handleNotResumed(reason: string): void;
   handleRefused(refusal: Refusal): void;

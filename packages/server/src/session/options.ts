@@ -3,7 +3,7 @@ import type { WireKind } from '../transport/websocket/ws.js';
 import type { Authenticate } from './admission/admission.js';
 import type { ServerSession } from './served-session.js';
 
-/** What the sessions of a server need of its options. */
+/** The options of a server that its sessions need. */
 export interface ServingOptions {
   readonly limits: Limits;
   readonly timers: Timers;

@@ -67,7 +67,7 @@ async function connect(onRest: () => void = () => {}) {
   return { endpoint, heard, pass, say, read };
 }
 
-it('a session lets go of its coder and its link ten seconds after its last message, and goes on', async () => {
+it('a session lets go of its coder and its link ten seconds after its last message, and continues', async () => {
   let rests = 0;
   const { endpoint, heard, pass, say, read } = await connect(() => rests++);
   const messages = endpoint.session[Symbol.asyncIterator]();

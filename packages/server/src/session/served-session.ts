@@ -26,7 +26,7 @@ import {
 import type { SessionObserver } from './observer.js';
 
 /**
- * A session as the application of a server sees it. It may go on at another node.
+ * A session as the application of a server sees it. It may continue at another node.
  *
  * @typeParam Data of {@link ServerSession.data}: what `authenticate` returns, or the type that `createServer` was given.
  */
@@ -50,29 +50,29 @@ export interface ServerSession<Data = unknown> extends Session {
   /** When the session began, in Unix milliseconds of the node where it did. */
   readonly since: number;
   /**
-   * Aborts when the session ends, or is about to go on at another node: then the iteration ends as well, and `onSession`
-   * has a second to return. A session whose `onSession` does not return stays until the server has drained.
+   * Aborts when the session ends, or is about to continue at another node: then the iteration ends as well, and
+   * `onSession` has a second to return. A session whose `onSession` does not return stays until the server has drained.
    */
   readonly signal: AbortSignal;
   /**
-   * The session is on record, so that it survives this process. The client has to understand that
-   * as well.
+   * The session is recorded, so that it survives this process. The client has to understand that as well.
    */
   readonly isDurable: boolean;
   /**
-   * Sessions on record: puts a state, messages to the client, and that the message is handled that was read last, on record in
-   * one step: after the death of a node, all of it has happened or nothing. Resolves when it is on record, and the messages
-   * are sent then; rejects if the session ends before.
+   * For durable sessions: records a state, messages to the client, and that the message that was read last is handled,
+   * in one step. After the death of a node, all of it has happened or nothing. Resolves when it is recorded, and the
+   * messages are sent then; rejects if the session ends before.
    *
-   * @throws {ProtocolError} `unsupported` if the session is not on record; `invalid_argument`, `message_too_large` as
-   * {@link data} and `send`; `over_budget` if the session would have too much on record.
+   * @throws {ProtocolError} `unsupported` if the session is not durable; `invalid_argument`, `message_too_large` as
+   * {@link data} and `send`; `over_budget` if the record of the session would be too large.
    */
   commit(options: CommitOptions<Data>): Promise<void>;
   /**
-   * Sessions on record: the application has handled the messages of the client up to this `number` before, as it has stored
-   * with its own effects. Those that are yet to arrive are not delivered.
+   * For durable sessions: the application has handled the messages of the client up to this `number` before, as it has
+   * stored with its own effects. Those that are yet to arrive are not delivered.
    *
-   * @throws {ProtocolError} `unsupported` if the session is not on record; `invalid_argument` if it is not a whole number.
+   * @throws {ProtocolError} `unsupported` if the session is not durable; `invalid_argument` if it is not a whole
+   * number.
    */
   handledUpTo(number: number): void;
   /** `onSession` has been called for this session before, at another node, and {@link data} is what it has left. */
@@ -81,7 +81,7 @@ export interface ServerSession<Data = unknown> extends Session {
 
 /** @typeParam Data of {@link ServerSession.data}. */
 export interface CommitOptions<Data = unknown> {
-  /** The new {@link ServerSession.data}, also at the node that goes on with the session. @default it stays as it is */
+  /** The new {@link ServerSession.data}, also at the node that continues the session. @default it stays as it is */
   readonly state?: Data | undefined;
   /** Messages to the client, in order. @default none */
   readonly send?: readonly Body[] | undefined;
@@ -251,7 +251,7 @@ export function sessionClass(
 }
 
 function noRetry(): never {
-  throw new ProtocolError('unsupported', 'retry: only a client goes on with another session');
+  throw new ProtocolError('unsupported', 'retry: only a client continues with another session');
 }
 
 workAsTheyAre(ServedSession);

@@ -4,7 +4,7 @@ import type { Refusal } from '../../transport/http/site.js';
 
 /** Pure decisions about an upgrade and a HELLO: whether the client may connect. */
 
-/** What the server knows about a client that wants a session. */
+/** The server's knowledge of a client that wants a session. */
 export interface Credentials {
   /** From HELLO, or from an `Authorization: Bearer` header. */
   readonly token: string | undefined;
@@ -26,8 +26,8 @@ export interface Identity<Data = unknown> {
   /** When the credentials expire, in Unix milliseconds, 2001 or later: a JWT has seconds. @default Infinity (never) */
   readonly expiresAt?: number | undefined;
   /**
-   * What `session.data` is when the session begins: JSON of at most 64 KiB. A client that comes back to its session is
-   * authenticated again, which does not change the data.
+   * The value of `session.data` when the session begins: JSON of at most 64 KiB. A client that comes back to its
+   * session is authenticated again, which does not change the data.
    *
    * @default undefined
    */

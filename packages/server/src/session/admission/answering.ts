@@ -95,7 +95,7 @@ export class Answering {
     const { proxied, identified } = this.#to.peer;
     if (proxied !== undefined) return this.#answerProxied(proxied);
     const { options, features } = this.#host;
-    // A session on record would be lost here if a server that has just begun looked at it too early.
+    // A recorded session would be lost here if a server that has just begun looked at it too early.
     const loading = this.#host.untilLoaded(this.#hello);
     const isLoaded = loading === undefined || (await loading);
     if (this.#to.isOver) return;

@@ -78,7 +78,7 @@ function localPrincipal(token: string | undefined): string {
 
 const LATE = Symbol('late');
 
-/** What a promise resolves to, or `LATE`. */
+/** The value to which a promise resolves, or `LATE`. */
 async function settled<Value>(value: Value | Promise<Value>): Promise<Value | typeof LATE> {
   if (!(value instanceof Object && 'then' in value)) return value;
   let timer: NodeJS.Timeout | undefined;

@@ -9,7 +9,7 @@ import type { CheckedIdentity } from './admission.js';
 import type { Identified } from './identify.js';
 import type { Origin } from './renewal.js';
 
-/** What a connection feeds: a session of this server, or the proxy of another server's. */
+/** The target of a connection: a session of this server, or the proxy of another server's. */
 export interface Target extends Crashable {
   /** The connection that is in use. */
   readonly wire: Wire | undefined;
@@ -17,7 +17,9 @@ export interface Target extends Crashable {
   readonly memory: SessionMemory | undefined;
   /** Bytes of the longest WebSocket message; `undefined` before ACCEPT. */
   readonly longestMessage: number | undefined;
-  /** @param isPart `handleRead` is called before the event loop goes on; until then, its effects may wait for others. */
+  /**
+   * @param isPart `handleRead` is called before the event loop continues; until then, its effects may wait for others.
+   */
   handleMessage(data: Uint8Array | string, wire: Wire, now: number, isPart: boolean): void;
   /** Not needed if effects never wait. */
   handleRead?(): void;
@@ -37,7 +39,7 @@ export interface LookupQuery {
   readonly sessionId: string;
   /** The bytes of its HELLO. */
   readonly hello: Uint8Array | string;
-  /** What it says. */
+  /** The content of its HELLO. */
   readonly offer: HelloPayload;
   readonly subprotocol: Subprotocol;
   readonly identity: CheckedIdentity;

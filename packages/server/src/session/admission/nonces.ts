@@ -116,7 +116,7 @@ export class Nonces {
 }
 
 /**
- * What a HELLO is known by, also to other nodes, which cannot tell the nonce from it.
+ * The key by which all nodes know a HELLO. It does not reveal the nonce.
  *
  * @param owner whose it is: the same nonce of someone else is another one. @default it is all that tells who the client is
  */

@@ -8,7 +8,7 @@ import { identify, type Unchecked } from './authentication.js';
 
 /** Credentials that expire, and the new ones that a client sends for them. */
 
-/** What `authenticate` is asked with besides the token, kept while the client may send new credentials. */
+/** The arguments of `authenticate` besides the token, kept while the client may send new credentials. */
 export interface Origin {
   readonly ip: string;
   readonly agentId: string | undefined;
