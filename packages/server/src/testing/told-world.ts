@@ -13,14 +13,14 @@ import type { ServerEndpoint } from '../session/endpoint.js';
 
 /**
  * A server in virtual time whose sessions use every feature that speaks to sessions, and are held, frozen, given up and ended
- * meanwhile. What must not happen is in {@link ToldWorld.faults}.
+ * meanwhile. {@link ToldWorld.faults} lists what must not happen.
  */
 
 /** Agents whose names begin with `d` have durable sessions. */
 export const NAMES = ['p1', 'p2', 'd1', 'd2'] as const;
 export type Name = (typeof NAMES)[number];
 
-/** What a client does. */
+/** The deeds of a client. */
 export type Deed = 'ask' | 'tell' | 'tensor' | 'keep' | 'follow' | 'watch' | 'say' | 'group' | 'stop';
 export const DEEDS: readonly Deed[] = [
   'ask',
@@ -34,7 +34,7 @@ export const DEEDS: readonly Deed[] = [
   'stop',
 ];
 
-/** What becomes of a session. Those after `cut` end it, or end it here. */
+/** The fate of a session. Those after `cut` end it, or end it here. */
 export type Fate = 'freeze' | 'thaw' | 'cut' | 'giveUp' | 'forget' | 'abort' | 'fault' | 'close';
 export const FATES: readonly Fate[] = [
   'freeze',
@@ -305,7 +305,7 @@ export class ToldWorld {
   }
 }
 
-/** What no call of a session that goes on ends with. */
+/** Codes with which no call of a session ends that continues. */
 const HARM: ReadonlySet<string> = new Set(['internal', 'draining', 'session_closed']);
 
 const PLANNED = 'a planned end';

@@ -13,7 +13,7 @@ const steps = fc.array(
   { size: 'max', maxLength: 50 },
 );
 
-it('a durable session that is given up goes on although the one that it talks to ends first', async () => {
+it('a durable session that is given up continues although the one that it talks to ends first', async () => {
   const world = await ToldWorld.create();
   try {
     world.do('ask', 'd1', 'd2');

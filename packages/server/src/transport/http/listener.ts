@@ -24,7 +24,7 @@ export interface ListenOptions {
   readonly respond?: ((request: IncomingMessage, response: ServerResponse) => boolean) | undefined;
 }
 
-/** Where a server listens. */
+/** The address at which a server listens. */
 export interface Listening {
   readonly port: number;
   readonly host: string;
@@ -101,7 +101,7 @@ export async function openListener(
 }
 
 /**
- * What fails later, such as accepting a connection without file descriptors, is logged: the port stays open.
+ * Later failures, such as accepting a connection without file descriptors, are logged: the port stays open.
  *
  * @throws {ProtocolError} `connection_failed` if the port cannot be opened.
  */

@@ -2,7 +2,7 @@ import type { Limits, Logger, Timers } from '@parlance/protocol';
 import type { WireKind } from '../websocket/ws.js';
 import type { SiteOptions } from './site.js';
 
-/** What the HTTP side of a server needs of its options. */
+/** The options that the HTTP side of a server needs. */
 export interface HttpOptions extends SiteOptions {
   /** Of the endpoint of sessions. */
   readonly path: string;

@@ -1,7 +1,9 @@
-/** Origins of pages and apps, as browsers write them in the header `Origin`. What is checked is what is compared. */
+/**
+ * Origins of pages and apps, as browsers write them in the header `Origin`. The text that is checked is also compared.
+ */
 
 const WILDCARD = '://*.';
-/** What a wildcard stands for: one or more labels of a name. */
+/** The text that a wildcard stands for: one or more labels of a name. */
 const LABELS = /^[a-z0-9_-]+(\.[a-z0-9_-]+)*$/;
 
 /** Not all of a domain of the first level, such as `https://*.example`. */
@@ -17,7 +19,7 @@ export function admitsOrigin(rule: string, origin: string): boolean {
   return origin.startsWith(head) && origin.endsWith(tail) && LABELS.test(labels);
 }
 
-/** What is wrong with a rule that can match no page; `undefined` if one can match. */
+/** Says why a rule can match no page; `undefined` if one can match. */
 export function faultOfOrigin(rule: unknown): string | undefined {
   if (typeof rule !== 'string') return 'write it as https://app.example';
   if (rule === '*') return undefined;
@@ -45,7 +47,7 @@ export function webOrigin(origin: string): URL | undefined {
   return /^https?:/.test(origin) && URL.canParse(origin) ? new URL(origin) : undefined;
 }
 
-/** What is wrong with the path of an endpoint that no client asks for; `undefined` if clients write it like this. */
+/** Says why no client asks for the path of an endpoint; `undefined` if clients write it like this. */
 export function faultOfPath(path: string): string | undefined {
   const at = `http://host${path}`;
   if (!path.startsWith('/') || !URL.canParse(at)) return 'path must begin with "/"';

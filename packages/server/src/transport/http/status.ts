@@ -3,7 +3,10 @@ import type { Logger } from '@parlance/protocol';
 import { loggable } from '@parlance/protocol/internal';
 import { isPageHost, pathOf, type SiteOptions } from './site.js';
 
-/** Where a page is asked for: on a server of the application, on the port of sessions, or on one that a feature has opened. */
+/**
+ * The port at which a page is asked for: on a server of the application, on the port of sessions, or on one that a
+ * feature has opened.
+ */
 export type PagePort = 'application' | 'sessions' | 'separate';
 
 /** A page of the server. */

@@ -90,7 +90,7 @@ it.each([
       expect(socket.held).toBe(0);
       message();
       expect([socket.held, socket.closed, got.length]).toEqual([1, undefined, most + 1]);
-      // What was read already is handled, and the pause is not begun twice.
+      // A message that was read already is handled, and the pause does not begin twice.
       message();
       expect([socket.held, got.length]).toEqual([1, most + 2]);
       vi.advanceTimersByTime(999);

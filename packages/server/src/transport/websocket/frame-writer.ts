@@ -47,7 +47,7 @@ export class FrameWriter {
   #head = '';
 
   /**
-   * @param owner gets the errors of writing at the end of a turn, so that other writers go on.
+   * @param owner gets the errors of writing at the end of a turn, so that other writers continue.
    * @param isClient whether the frames are those of a client.
    */
   constructor(webSocket: WritableState, socket: Duplex, owner: Crashable, isClient = false) {
@@ -222,7 +222,7 @@ function returnArena(region: Buffer): void {
 
 /**
  * The number of connections that wait for the end of a turn, at most. One more flushes them: a turn of a thousand
- * connections is long, and the peers of the first ones can go on meanwhile.
+ * connections is long, and the peers of the first ones can continue meanwhile.
  */
 const MAX_WAITING = 8;
 

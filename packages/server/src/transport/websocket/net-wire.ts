@@ -87,7 +87,7 @@ class NetWire implements WebSocketTransport, FrameEvents, Crashable {
   /** Bytes that may still be read after a close; `undefined` before one. */
   #left: number | undefined;
   #closeTimer: NodeJS.Timeout | undefined;
-  /** What the peer's close frame says. */
+  /** The code and the reason of the peer's close frame. */
   #code = ABNORMAL;
   #reason = '';
 
@@ -176,7 +176,7 @@ class NetWire implements WebSocketTransport, FrameEvents, Crashable {
     this.terminate();
   }
 
-  /** What is not read any more is dropped as it arrives: the end behind it has to be noticed. */
+  /** Bytes after the end of reading are dropped as they arrive, so that the end of the socket is noticed. */
   #setFlow(): void {
     if (this.readyState === CLOSED) return;
     if (!this.#reader.isOver && (this.#isPaused || this.#holds > 0)) this.#socket.pause();

@@ -26,7 +26,7 @@ describe.each([
     }
   });
 
-  it('goes on within a payload with the key turned', () => {
+  it('continues within a payload with the key turned', () => {
     for (const cut of [1, 2, 3, 4, 5, 300]) {
       const whole = bytesAt(0, 700);
       const parts = Buffer.from(whole);

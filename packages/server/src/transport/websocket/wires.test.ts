@@ -17,7 +17,7 @@ import { Certificates, opensslMissing } from './testing/certificates.js';
 import { encodeFrame, type SentFrame } from './testing/frames.js';
 import type { WebSocketTransport, WireKind } from './ws.js';
 
-/** What a wire does on a socket, the same with each kind of wire. */
+/** A wire on a socket behaves the same with each kind of wire. */
 
 const MAX_PAYLOAD = 1024 * 1024;
 /** Against hanging only; one test has a shorter one. */
@@ -33,7 +33,7 @@ interface Pair {
   readonly events: Event[];
   readonly server: Socket;
   readonly client: Socket;
-  /** What the client has received after the upgrade. */
+  /** The bytes that the client has received after the upgrade. */
   received(): Buffer;
   send(...frames: readonly SentFrame[]): void;
 }
@@ -459,7 +459,7 @@ const writable = async (socket: Socket) =>
     socket.on('close', done);
   });
 
-/** Where the library has no bound. */
+/** Bounds that the library does not have. */
 describe('a wire over sockets of Node', () => {
   it('does not wait for ever for a client that has ended its side and reads nothing', async () => {
     const { wire, client, events } = await connect('net', { closeTimeoutMs: 10 });

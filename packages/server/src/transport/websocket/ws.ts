@@ -38,7 +38,7 @@ export interface WebSocketBounds {
   readonly closeTimeoutMs: number;
 }
 
-/** What reads and closes WebSockets: this package on sockets of Node, or the library. */
+/** The code that reads and closes WebSockets: this package on sockets of Node, or the library. */
 export type WireKind = 'net' | 'ws';
 
 export interface WebSocketAdapterOptions extends WebSocketBounds {

@@ -12,11 +12,11 @@ import type { VirtualTime } from './virtual-time.js';
 
 /** From a node to the engine or back, in milliseconds. */
 const WAY_MS = 1;
-/** What a call and each byte take of an engine that does one after the other, as Redis, in milliseconds. */
+/** The time that a call and each byte take in an engine that does one after the other, as Redis, in milliseconds. */
 const CALL_MS = 0.015;
 const BYTE_MS = 1e-6;
 
-/** What of the tables one node is given. All of it is counted. */
+/** The entries of the tables that one node is given. All of them are counted. */
 export interface Reader {
   readonly name: string;
   readonly isAlive: boolean;
@@ -99,7 +99,7 @@ export class CountedEngine {
     const shared = this.table(name);
     const key = `parlance:{${name}}`;
     const keys = [key, `${key}:log`];
-    /** Of the changes: how far this reader is. What it is given is only a part of them. */
+    /** The position of this reader in the changes. It is given only a part of them. */
     let at = 0;
     return {
       put: (entry, value, expected) => {

@@ -21,11 +21,11 @@ const LIMITS = resolveLimits();
 const SECRET = Buffer.from('the secret of a simulated cluster');
 const TICK_MS = 1_000;
 const PRINCIPALS = 1_000;
-/** What a client of this SDK offers and its server agrees on. */
+/** The capabilities that a client of this SDK offers and its server agrees on. */
 const NEGOTIATED = { algorithms: ['NONE'], encoding: null, extensions: { agents: '{}' } };
 const STATED = { agents: JSON.stringify({ metadata: { skills: ['summing', 'translating'] } }) };
 
-/** What nodes share. */
+/** The time, engine and network that nodes share. */
 export interface Surroundings {
   readonly time: VirtualTime;
   readonly engine: CountedEngine;
@@ -99,7 +99,7 @@ export class ScaleNode implements Reader {
   readonly others: GroupsOfNodes;
   /** Agents of other nodes that the directory has. */
   remote = 0;
-  /** What this node has said, by group. */
+  /** The number of messages of this node, by group. */
   readonly said = new Map<string, number>();
   readonly #world: Surroundings;
   readonly #byId = new Map<string, ScaleSession>();

@@ -8,7 +8,7 @@ const CALM_MS = 3_000;
 /** How long something may take until all nodes know of it, in milliseconds. */
 const MOST_MS = 60_000;
 
-/** What happened, and how long it took until all nodes knew. */
+/** The events of a run, and how long it took until all nodes knew them. */
 export interface Convergence {
   /** All nodes know who lives, in milliseconds. */
   readonly nodesMs: number;
@@ -35,7 +35,7 @@ export interface Steady {
   readonly links: number;
 }
 
-/** What the nodes send in `ms`, while agents come and go and nodes send messages to groups. */
+/** Measures the traffic of the nodes in `ms`, while agents come and go and nodes send messages to groups. */
 export async function measureSteady(world: ScaleWorld, ms: number): Promise<Steady> {
   await world.live(SETTLE_MS);
   const bytesNow = () => world.nodes.reduce((sum, { links }) => sum + links.traffic.bytesSent, 0);

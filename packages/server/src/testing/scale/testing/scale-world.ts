@@ -4,7 +4,7 @@ import { ScaleNode, type Surroundings } from './scale-node.js';
 import { Counts, listBytes } from './traffic.js';
 import { VirtualTime } from './virtual-time.js';
 
-/** What a simulated cluster has and does. */
+/** The size and the load of a simulated cluster. */
 export interface Load {
   readonly nodes: number;
   readonly seed: number;
@@ -125,7 +125,7 @@ export class ScaleWorld implements Surroundings {
     }
   }
 
-  /** What nodes do all the time, until `isOver`. */
+  /** Lets the nodes do their usual work for some time. */
   async live(ms: number): Promise<void> {
     const end = this.time.now() + ms;
     for (const node of this.alive) {

@@ -1,4 +1,4 @@
-/** What was sent, by what it was: calls and bytes. */
+/** Counts calls and bytes by their kind. */
 export class Counts {
   readonly #calls = new Map<string, number>();
   readonly #bytes = new Map<string, number>();
@@ -22,7 +22,7 @@ export class Counts {
     return [...this.#calls.keys()].sort();
   }
 
-  /** What has come since a copy. */
+  /** The counts since a copy. */
   since(before: Counts): Counts {
     const counts = new Counts();
     for (const name of this.names) {

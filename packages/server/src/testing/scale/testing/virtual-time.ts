@@ -41,7 +41,7 @@ export class VirtualTime implements Clock {
     return new Promise((resolve) => this.at(this.#now + ms, resolve));
   }
 
-  /** Lets time pass. What is awaited goes on before the next millisecond begins. */
+  /** Lets time pass. Code that awaits something resumes before the next millisecond begins. */
   async pass(ms: number): Promise<void> {
     const end = this.#now + ms;
     while (this.#now < end) {

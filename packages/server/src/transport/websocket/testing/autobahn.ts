@@ -2,7 +2,8 @@ import type { Seen, SentFrame } from './frames.js';
 
 /**
  * The cases of sections 1 to 7 of the Autobahn test suite, by their numbers there, as what the client sends and what the
- * server reads. Where a case says that a server may find a fault earlier (6.4), this is when the message ends.
+ * server reads. If a case says that a server may find a fault earlier (6.4), the server here finds it when the message
+ * ends.
  */
 
 export interface AutobahnCase {

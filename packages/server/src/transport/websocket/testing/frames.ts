@@ -39,7 +39,7 @@ export function encodeFrame(frame: SentFrame): Buffer {
   return bytes;
 }
 
-/** What a reader reports, in order. */
+/** Reports of a reader, in order. */
 export type Seen =
   | readonly [kind: 'text' | 'binary' | 'ping', data: string]
   | readonly [kind: 'pong']

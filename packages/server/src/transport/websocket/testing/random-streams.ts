@@ -89,7 +89,7 @@ export function randomStream(random: () => number): Stream {
   return { pieces, limits };
 }
 
-/** What the types of `ws` leave out. */
+/** The receiver of `ws`, which its types leave out. */
 interface LibraryReceiver {
   on(event: string, listener: (...values: never[]) => void): void;
   write(chunk: Buffer): void;
