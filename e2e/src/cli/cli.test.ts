@@ -434,7 +434,7 @@ describe('follow', { timeout: TIMEOUT }, () => {
     child.kill('SIGINT');
     expect(await closed).toBe(0);
     expect(out()).toBe('Grüße 世界\n');
-    const [, id = ''] = /left; go on with: parlance follow \S+ (reply_\w+) --after 2\n/.exec(err()) ?? [];
+    const [, id = ''] = /left; continue with: parlance follow \S+ (reply_\w+) --after 2\n/.exec(err()) ?? [];
     expect(id).not.toBe('');
     expect(signal?.aborted).toBe(false);
 

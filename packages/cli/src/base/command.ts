@@ -56,6 +56,6 @@ export function splitList(values: readonly string[]): string[] {
   return values.flatMap((value) => value.split(',')).filter((value) => value !== '');
 }
 
-/** What `--token` is, of commands that connect. */
+/** The help of `--token`, for commands that connect. */
 export const TOKEN_HELP =
   'token to present; the environment variable PARLANCE_TOKEN keeps it out of the process list';

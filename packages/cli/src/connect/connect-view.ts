@@ -18,7 +18,7 @@ export interface ConnectView {
   /** The screen above the prompt. */
   readonly screen: Screen;
   connecting(url: string): void;
-  /** Where the inspector is, with its key. */
+  /** The address of the inspector, with its key. */
   inspector(url: string): void;
   /** The session has ended, and the inspector is still there. */
   inspectorStays(url: string): void;
@@ -100,7 +100,7 @@ export function createTextView(output: Terminal, errors: Terminal, options: Conn
 
     inspectorStays(url) {
       print(style('faint', 'The inspector stays until Ctrl-C:'));
-      // The terminal may break the line, and knows then that the address goes on.
+      // The terminal wraps this line itself, so it recognizes the whole address.
       print(style('value', url));
     },
 
@@ -236,7 +236,7 @@ export function describeReset({ reason, notSent, unknown }: SessionReset): strin
   return `session reset: ${reason}; not sent: ${notSent.length}, delivery unknown: ${unknown.length}`;
 }
 
-/** What contents cost, apart from what the session itself costs, which a longer session does not pay again. */
+/** The cost of contents, without the cost of the session itself, which a longer session does not pay again. */
 function costOf({ wireBytes, contentBytes, byAlgorithm }: DirectionStats): string {
   const coded = Object.values(byAlgorithm).reduce((sum, { codedBytes }) => sum + codedBytes, 0);
   const saved =

@@ -5,7 +5,7 @@ import type { Engine } from '@parlance/server';
 import { InvalidArgumentError } from 'commander';
 import { CommandFailure, ExitCode } from '../base/failure.js';
 
-/** Where an engine is, as the command line says it. */
+/** The address of an engine, as the command line gives it. */
 export type EngineAddress =
   | { readonly kind: 'redis' | 'postgres'; readonly url: string }
   /** A file of SQLite; `folder` is created if it is given. */

@@ -11,7 +11,7 @@ export function addEngine(program: Command, { output, errors }: CommandEnvironme
     .command('copy')
     .summary('copy sessions and kept replies to another engine')
     .description(
-      'Copies sessions on record and kept replies from one engine to another, which has to be empty, while no server uses either. What is sealed is copied as it is.',
+      'Copies recorded sessions and kept replies from one engine to another, which has to be empty, while no server uses either. Sealed records are copied as they are.',
     )
     .argument('<from>', `engine that has them: ${ENGINE_HELP}`, engineAddress)
     .argument('<to>', 'engine that gets them, written alike', engineAddress)

@@ -16,7 +16,7 @@ export function addFollow(program: Command, environment: CommandEnvironment, fin
     .command('follow <url> [reply]')
     .summary('print a reply that a server keeps')
     .description(
-      'Prints the parts of a kept reply as they come, to its end. Without the ID or the name of a reply, lists those that may be followed. Ctrl-C leaves, and the reply goes on.',
+      'Prints the parts of a kept reply as they come, to its end. Without the ID or the name of a reply, lists those that may be followed. Ctrl-C leaves, and the reply continues.',
     )
     .option('--token <token>', TOKEN_HELP)
     .option('--after <n>', 'begin after this part', wholeNumber(0, Number.MAX_SAFE_INTEGER), 0)

@@ -38,7 +38,7 @@ describe('a followed reply', () => {
     expect(errors.lines()).toEqual([
       'parlance ws://host/session',
       `following ${ID} from its beginning`,
-      '● waiting for part 6; Ctrl-C leaves, and the reply goes on',
+      '● waiting for part 6; Ctrl-C leaves, and the reply continues',
       'the reply is complete: 6 parts',
     ]);
   });
@@ -79,7 +79,7 @@ describe('a followed reply', () => {
     );
   });
 
-  it('goes on in a line of its own after a note on the same terminal', () => {
+  it('continues on a line of its own after a note on the same terminal', () => {
     const { view, output } = viewOn(80);
     view.part('The sky');
     view.waiting(2);

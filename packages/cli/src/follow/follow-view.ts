@@ -13,7 +13,7 @@ export interface FollowView {
   waiting(next: number): void;
   state(state: SessionState): void;
   complete(parts: number): void;
-  /** @param rest the command line that goes on. */
+  /** @param rest the command line that prints the rest of the reply. */
   left(rest: string): void;
   /** Ends the last line of the reply. */
   end(): void;
@@ -82,11 +82,11 @@ export function createFollowView(output: Terminal, errors: Terminal, options: Fo
     },
 
     waiting: (next) =>
-      note(`● waiting for part ${number(next)}; Ctrl-C leaves, and the reply goes on`, 'notice'),
+      note(`● waiting for part ${number(next)}; Ctrl-C leaves, and the reply continues`, 'notice'),
     state: (state) =>
       note(state === 'suspended' ? '● connection lost, reconnecting' : '● connected again', 'notice'),
     complete: (parts) => note(`the reply is complete: ${number(parts)} ${parts === 1 ? 'part' : 'parts'}`),
-    left: (rest) => note(`left; go on with: ${rest}`),
+    left: (rest) => note(`left; continue with: ${rest}`),
     end: endLine,
     stopped: (reply) => note(`stopped ${reply}`),
 

@@ -117,7 +117,7 @@ class Following {
   /** An end of the session, after which the reply can be followed again. */
   #describe(error: unknown, followed: FollowedReply): unknown {
     if (!isProtocolError(error) || !SESSION_OVER.has(error.code)) return error;
-    return new CommandFailure(`${describeFailure(error)}; go on with: ${this.#rest(followed)}`);
+    return new CommandFailure(`${describeFailure(error)}; continue with: ${this.#rest(followed)}`);
   }
 
   /** The command line for the rest of the reply. */

@@ -1,6 +1,6 @@
 import type { Terminal } from '../base/terminal.js';
 
-/** Where a server is reached. */
+/** The addresses of a server. */
 export interface Addresses {
   /** Of the session endpoint. */
   readonly url: string;

@@ -54,7 +54,11 @@ export interface ServeOptions {
   readonly admin?: AdminOptions | undefined;
   /** @default the server is on its own */
   readonly cluster?: ClusterFlags | undefined;
-  /** Where sessions and replies outlive the process; not together with `cluster`. @default they end with it */
+  /**
+   * The engine in which sessions and replies outlive the process; not together with `cluster`.
+   *
+   * @default they end with it
+   */
   readonly engine?: (EngineAddress & { /** That says so. */ readonly flag: string }) | undefined;
 }
 
@@ -175,7 +179,7 @@ function untilSignal(): Promise<string> {
 }
 
 /**
- * The chat page names each answer, so that it can go on with it after it was loaded again. Only the built-in responder's
+ * The chat page names each answer, so that it can continue it after it was loaded again. Only the built-in responder's
  * answers may be followed by others.
  */
 function keptAs(

@@ -51,7 +51,7 @@ const COLUMNS: readonly Column[] = [
   { title: 'waits', width: 18, from: 0, value: (row, now) => waitsOf(row, now) },
 ];
 
-/** What a feature says of it is nearer to its user than its principal. */
+/** Prefers a label that a feature gives it, as that is nearer to its user than its principal. */
 function nameOf({ labels, principal }: SessionRow): string {
   const { transport: _, ...names } = labels;
   return Object.values(names)[0] ?? principal ?? '';

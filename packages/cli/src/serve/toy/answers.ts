@@ -60,19 +60,19 @@ A streamed answer is one long HTTP response. If the train enters a tunnel, the r
 
 1. The answer belongs to a **session**, not to a connection. The session has an ID, and a token that only this page knows.
 2. Every frame has a number. This page acknowledges what it has received, and the server keeps what is not acknowledged.
-3. When the connection is lost, the server keeps the session for two minutes. The model goes on, since it does not know about connections at all.
+3. When the connection is lost, the server keeps the session for two minutes. The model continues, since it does not know about connections at all.
 4. This page connects again and says: *“I have everything up to frame 41.”*
 5. The server answers with frame 42. Nothing is missing, and nothing arrives twice.
 
 \`\`\`text
 page    ── HELLO  session sess_…, I have 41 frames ──▶  server
-page    ◀── ACCEPT  it goes on ──────────────────────  server
+page    ◀── ACCEPT  it continues ────────────────────  server
 page    ◀── 42, 43, 44 … at once ────────────────────  server
 \`\`\`
 
 ### And if the page itself is gone?
 
-Then the session waits as well. A page that is loaded again presents the same token and goes on where the last one was. The text that you had read is still there; the text that was written meanwhile arrives at once.
+Then the session waits as well. A page that is loaded again presents the same token and continues where the last one stopped. The text that you had read is still there; the text that was written meanwhile arrives at once.
 
 ### And if the server is replaced?
 

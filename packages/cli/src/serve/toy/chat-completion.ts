@@ -112,7 +112,7 @@ const headOf = ({ model }: ChatRequest) => ({
   model,
 });
 
-/** What all parts of a stream have in common. */
+/** The head that all parts of a stream have in common. */
 function saidHead(part: string): object {
   const { id, created } = JSON.parse(part) as { readonly id: string; readonly created: number };
   return { id, created };
