@@ -66,7 +66,7 @@ export interface Server<Data = unknown> extends AsyncDisposal {
    * over HTTP. Returns `false` for other requests.
    */
   respond(request: IncomingMessage, response: ServerResponse): boolean;
-  /** Where the operator's port is, as soon as it is open; `undefined` without `admin()`. */
+  /** The address of the operator's port, as soon as it is open; `undefined` without `admin()`. */
   readonly admin: Listening | undefined;
   /**
    * Sends GOAWAY to every session and admits no new ones; sessions that lose their connection may still resume.

@@ -9,7 +9,7 @@ export interface FollowView {
   connecting(url: string): void;
   following(reply: string, after: number): void;
   part(text: string): void;
-  /** No part has come for a while. @param next the number of the part that is waited for. */
+  /** No part has come for a while. @param next the number of the next part. */
   waiting(next: number): void;
   state(state: SessionState): void;
   complete(parts: number): void;

@@ -17,7 +17,7 @@ export interface FollowOptions {
   readonly token: string | undefined;
 }
 
-/** Silence after which to say that the reply is waited for, in milliseconds. */
+/** Silence after which the command says that it waits for the reply, in milliseconds. */
 const SILENCE_MS = 2_000;
 
 /** `parlance follow`: prints a reply that a server keeps, stops it, or lists the replies. */
@@ -108,7 +108,7 @@ class Following {
     }
   }
 
-  /** Says after a while that the next part is waited for. */
+  /** Says after a while that it waits for the next part. */
   #listen(followed: FollowedReply): void {
     clearTimeout(this.#silence);
     this.#silence = setTimeout(() => this.#view.waiting(followed.position + 1), SILENCE_MS);

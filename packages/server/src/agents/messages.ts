@@ -362,7 +362,7 @@ export class RelayedMessages {
     return false;
   }
 
-  /** Nothing is waited for: messages that are not written, to the session and of it, count as unknown. */
+  /** Waits for nothing: messages to and of the session that are not written count as unknown. */
   settle(session: ServerEndpoint): void {
     this.reports.settle(session);
     for (const delivery of this.#peers.get(session)?.deliveries.takeUnwritten() ?? []) {

@@ -6,7 +6,7 @@ import type { RelayTarget } from './target.js';
 /** A one-way message on its way to another session. */
 export interface PendingDelivery extends MessageSequence {
   source: RelayTarget;
-  /** The session has it, or its sender is told that it has not. Safe to call again. */
+  /** The session has it, or its sender was notified that it has not. Safe to call again. */
   readonly onSettled?: (() => void) | undefined;
   /** Of a sender at another node, which keeps account of the message itself; `undefined` of one at this node. */
   remote?: RemoteDelivery | undefined;

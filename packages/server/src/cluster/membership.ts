@@ -15,7 +15,7 @@ const MAX_RECORD = 4_096;
 
 /** The record that a node announces. */
 export interface NodeRecord {
-  /** Where its port for other nodes is: `wss://10.0.0.7:7946`. */
+  /** The address of its port for other nodes: `wss://10.0.0.7:7946`. */
   readonly address: string;
   /** Proves that the node has the secret of the cluster. */
   readonly proof: string;

@@ -6,7 +6,7 @@ import { isLoopback } from '../transport/http/addresses.js';
 
 /** How the other nodes of a cluster reach this one. */
 export interface ClusterOptions {
-  /** Where the port for other nodes listens. @default a free port of 127.0.0.1 */
+  /** The host and the port on which this node listens for other nodes. @default a free port of 127.0.0.1 */
   readonly listen?: { readonly host?: string | undefined; readonly port?: number | undefined } | undefined;
   /**
    * The address under which other nodes reach that port, such as `wss://10.0.0.7:7946`. @default where it listens

@@ -63,7 +63,7 @@ export interface PeerPortOptions {
   readonly onWire: (wire: Transport, request: IncomingMessage, ticket: Ticket) => void;
 }
 
-/** Of HTTP: how a node is told that its ticket is not accepted. */
+/** Status codes of HTTP for a ticket that is not accepted. */
 const STATUS = { wrong: 401, expired: 401, replayed: 401, other_node: 410, full: 503 } as const;
 
 /** The port at which other nodes pass on connections. It accepts nothing without a ticket. */
@@ -109,7 +109,7 @@ export class PeerPort {
     return port;
   }
 
-  /** Where it listens, as written in a URL. */
+  /** The address at which it listens, as written in a URL. */
   get address(): string {
     const { address, family, port } = this.#http.address() as AddressInfo;
     const scheme = this.#options.tls === undefined ? 'ws' : 'wss';

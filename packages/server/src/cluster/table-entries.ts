@@ -10,8 +10,9 @@ const RETRY_MS = 500;
 const MAX_WRITES = 32;
 
 /**
- * In a large cluster, a node that has heard of changes waits so long for each node before it asks again, in milliseconds: all of
- * them ask for changes of one table 10,000 times a second at most. Less than {@link LEAST_PAUSE_MS} is not waited for.
+ * In a large cluster, a node that has received changes waits so long for each node before it asks again, in
+ * milliseconds. So all of them ask for changes of one table 10,000 times a second at most. A node does not wait for
+ * less than {@link LEAST_PAUSE_MS}.
  */
 const PAUSE_PER_NODE_MS = 0.1;
 const LEAST_PAUSE_MS = 5;

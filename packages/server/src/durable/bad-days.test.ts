@@ -34,7 +34,7 @@ async function start(...options: string[]): Promise<RedisServer> {
 }
 const portOf = ({ url }: RedisServer) => new URL(url).port;
 
-/** A primary and its replica, and a client that goes to the one that is told. */
+/** A primary and its replica, and a client that goes to the one that a test chooses. */
 async function pair() {
   const primary = await start('--repl-diskless-sync-delay', '0');
   const replica = await start('--replicaof', '127.0.0.1', portOf(primary));

@@ -23,7 +23,9 @@ interface Waiting {
   reject(error: Error): void;
 }
 
-/** Where a durable session stands: which messages its application has handled, and who waits for its record. */
+/**
+ * The progress of a durable session: which messages its application has handled, and which calls wait for its record.
+ */
 export class Durability implements DurableState {
   readonly #host: DurabilityHost;
   readonly #durable: DurableSession;

@@ -95,7 +95,7 @@ export class FieldWriter {
     const last = Math.min(confirmed ?? 0, this.#said);
     for (; this.#confirmed < last; this.#confirmed++) remove.push(`m${this.#confirmed + 1}`);
     this.#confirmed = Math.max(this.#confirmed, confirmed ?? 0);
-    // The client has heard of messages that the engine has forgotten. The next process need not find that out again.
+    // The client has received messages that the engine has forgotten. The next process need not find that out again.
     if (this.#confirmed > this.#said) {
       this.#said = this.#confirmed;
       set.set('said', bytesOf(String(this.#said)));

@@ -111,7 +111,8 @@ export class Leaving {
     session.giveUp();
     session.isElsewhere = true;
     session.record?.leave();
-    // From now on it is waited for, also by others here, so that nothing is refused while the engine is told.
+    // From now on, other nodes and sessions of this node wait for it. So nothing is refused while the engine learns of
+    // it.
     this.#options.parts().moved(session, undefined);
     const isSaid = await this.#say(session);
     // It was abandoned meanwhile.

@@ -138,7 +138,10 @@ export class TakeOvers {
     if (former !== undefined) dropFenced(former, logger);
   }
 
-  /** Who may resume the session is known before anything of it changes. Returns what it was agreed to use. */
+  /**
+   * Checks whether the client may resume the session before anything of it changes. Returns the answer with which the
+   * session has begun.
+   */
   #check(
     { sessionId, offer, identity }: Claimant,
     { fields }: SessionReading,

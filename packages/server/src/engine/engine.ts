@@ -86,7 +86,7 @@ export interface SessionPlaces {
    * @returns what is written then.
    */
   moveSession(sessionId: string, move: SessionMove): Promise<SessionRecord>;
-  /** Where a session is that has moved. */
+  /** The node of a session that has moved. */
   findSession(sessionId: string): Promise<SessionRecord | undefined>;
   /**
    * Keeps records of sessions that `owner` has, and writes those again that are gone.

@@ -41,7 +41,7 @@ export class Deadlines {
     clearTimeout(this.#timer);
     this.#dueAt = at;
     this.#timer = setTimeout(() => setImmediate(() => this.#end()), at - performance.now());
-    // Who waits for an answer has a socket.
+    // The caller that waits for an answer has a socket, which keeps the process alive.
     this.#timer.unref();
   }
 

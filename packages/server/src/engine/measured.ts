@@ -9,7 +9,7 @@ export interface CallObserver {
   handleEngineCall(call: string, outcome: CallOutcome, seconds: number): void;
 }
 
-/** Who observes the calls that are made now, if anyone does. */
+/** Returns the observer of the calls that are made now, if there is one. */
 type Observer = () => CallObserver | undefined;
 
 /** The same engine, whose calls are observed: those of its connections, their tables and its logs. */

@@ -21,7 +21,7 @@ interface Entry extends SessionRecord {
   bytes: number;
 }
 
-/** Where sessions are that have moved within one process, and the records of others. */
+/** The nodes of sessions that have moved within one process, and the records of others. */
 export class MemorySessions {
   readonly #entries: Expiring<Entry>;
   readonly #now: () => number;

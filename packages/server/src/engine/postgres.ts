@@ -17,7 +17,8 @@ export interface PostgresOptions {
    */
   readonly schema?: string | undefined;
   /**
-   * Connections of one node for sessions, and as many for logs; there are two more, over which it hears of changes.
+   * Connections of one node for sessions, and as many for logs; there are two more, over which it is notified of
+   * changes.
    *
    * @default 8
    */

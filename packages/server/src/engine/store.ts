@@ -68,7 +68,7 @@ export interface ReplyItem {
   readonly ttlMs: number;
 }
 
-/** Whom a session without a principal acts for. */
+/** The owner for which a session without a principal acts. */
 export interface ProofItem {
   readonly kind: 'proof';
   readonly session: string;

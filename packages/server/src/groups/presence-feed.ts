@@ -18,7 +18,7 @@ export interface PresenceEntry {
   readonly isKept: boolean;
 }
 
-/** Who wants to know who is in a group: this node, or another one. */
+/** A receiver of the presence in a group: this node, or another one. */
 export interface PresenceSink {
   /** Returns `false` if it takes nothing for now. */
   tell(name: string, entries: readonly PresenceEntry[]): boolean;
@@ -40,7 +40,7 @@ const COALESCE_MS = 200;
 
 /** Tells sinks about the members of this node: the last state of each session, once. */
 export class PresenceFeed {
-  /** By group and sink: what has changed since the sink was told, by session. */
+  /** By group and sink: the changes since the sink was last notified, by session. */
   readonly #watched = new Map<string, Map<PresenceSink, Map<string, PresenceEntry>>>();
   readonly #later: (task: () => void) => void;
   #isDue = false;

@@ -14,7 +14,7 @@ interface Known extends PresenceEntry {
   readonly until: number;
 }
 
-/** Who is in one group, at all nodes, as one node knows it. */
+/** The presence in one group, at all nodes, as one node knows it. */
 export class PresenceView {
   readonly #now: () => number;
   readonly #keptMs: number;
@@ -40,7 +40,7 @@ export class PresenceView {
       const isStale =
         known && (entry.epoch < known.epoch || (entry.epoch === known.epoch && node !== known.node));
       const isGone = entry.state !== 'joined' && entry.state !== 'suspended';
-      // It was told of by its next node already, or of one that this node has never heard of.
+      // Its next node has reported it already, or this node does not know it.
       if (isStale === true || (known === undefined && (isGone || this.#known.size >= MAX_ENTRIES))) continue;
       this.#set({ ...entry, ...this.#lastOf(entry, known), node });
     }

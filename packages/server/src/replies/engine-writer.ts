@@ -45,7 +45,7 @@ export interface EngineWriterOptions {
   readonly liveMs: number;
   /** @default 5,000 */
   readonly stallMs?: number | undefined;
-  /** How long it is waited after a call that was not answered, in milliseconds. @default 100 */
+  /** The delay after a call that was not answered, in milliseconds. @default 100 */
   readonly retryMs?: number | undefined;
   /** Parts are recorded, or the end is (`undefined`). */
   readonly onWritten: (from: number, records: readonly Uint8Array[] | undefined) => void;

@@ -125,7 +125,7 @@ export class Following {
         for (const body of reader.all(pieces.records)) {
           const bodies = countable(body, session.coder);
           for (const each of bodies) {
-            // From here to the session nothing is waited for.
+            // Nothing is awaited between here and the session.
             if (each === bodies.at(-1)) follow.advance();
             yield new CodedPart(each);
             if (!(await follow.mayGoOn(signal))) return;

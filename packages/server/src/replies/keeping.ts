@@ -182,7 +182,7 @@ export class Keeping implements ReplyKeeper {
     return { state: 'unkept' };
   }
 
-  /** The record of the reply is lost: those who follow it by its name are told so, and get no other one. */
+  /** The record of the reply is lost. Followers of its name get an error that says so, and no other reply. */
   #bury(head: ReplyHead, session: ServerEndpoint): undefined {
     const error = new ProtocolError(
       'interrupted',

@@ -2,7 +2,7 @@ import { type ReplyInfo, replyFields } from '@parlance/protocol/internal';
 import type { ReplyEntry } from '../engine/logs/reply.js';
 
 export interface ListOptions {
-  /** Whose list it is. */
+  /** The owner of the list. */
   readonly owner: string;
   /** Whether the owner may follow a reply of another one. Does not reject. */
   readonly mayFollow: (entry: ReplyEntry) => Promise<boolean>;

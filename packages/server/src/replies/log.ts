@@ -23,7 +23,7 @@ export interface ReplyLogOptions extends OrphansOptions {
   readonly awaitMs?: number | undefined;
   /** How long the engine may not take a part, in milliseconds. @default 5,000 */
   readonly stallMs?: number | undefined;
-  /** How long it is waited after a call that was not answered, in milliseconds. @default 100 or 200 */
+  /** The delay after a call that was not answered, in milliseconds. @default 100 or 200 */
   readonly retryMs?: number | undefined;
 }
 

@@ -5,11 +5,11 @@ import type { ReplyLogOptions } from './log.js';
 
 /** Asks whether a principal may follow or stop a reply that belongs to another one. */
 export interface ReplyQuestion {
-  /** Who asks; `undefined` without `authenticate`. */
+  /** The principal that asks; `undefined` without `authenticate`. */
   readonly principal: string | undefined;
   readonly reply: {
     readonly id: string;
-    /** Who the reply belongs to; `undefined` without `authenticate`. */
+    /** The principal to which the reply belongs; `undefined` without `authenticate`. */
     readonly owner: string | undefined;
     /** The value that the handler passed to `keep` as `share`. */
     readonly share: unknown;

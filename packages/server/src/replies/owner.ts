@@ -1,7 +1,7 @@
 import { keyOf } from '../base/keys.js';
 
 /**
- * Who a kept reply belongs to: the principal of its requester. Without authentication it belongs to the session of its
+ * The owner of a kept reply: the principal of its requester. Without authentication it belongs to the session of its
  * requester, and to each later one that proves to continue that session by its resume token.
  */
 

@@ -15,7 +15,7 @@ interface Claim {
   readonly proof: ResumeProof;
 }
 
-/** Whom a session without a principal acts for, and which of its tokens prove that now. */
+/** The owner for which a session without a principal acts, and which of its tokens prove that now. */
 export interface OwnerClaim {
   readonly key: string;
   /** When the last of its replies is forgotten, in milliseconds of the process; `undefined` while a handler runs. */

@@ -38,7 +38,7 @@ export function sendAway(session: ServerEndpoint, goAway: GoAwayPayload): Promis
 /** How long a client may be away before it counts as gone, in milliseconds. */
 const RETURN_MS = 5_000;
 
-/** How often clients are told to move, in milliseconds, and how many then, unless the deadline asks for more. */
+/** How often clients are asked to move, in milliseconds, and how many at a time, unless the deadline asks for more. */
 const LOOK_MS = 20;
 const AT_ONCE = 2;
 
@@ -150,7 +150,7 @@ export class Drain {
     await Promise.all(
       left.map((session) => {
         if (session.hasWire) return sendAway(session, this.#goAway(returnDelay(this.#returnWithinMs)));
-        // Too late to resume it; a client that tries is told that it is gone.
+        // It is too late to resume it. A client that tries learns that it is gone.
         session.abort(drained);
         return undefined;
       }),
@@ -179,8 +179,9 @@ export class Drain {
   }
 
   /**
-   * Each client that moves opens a connection, and if thousands do so at once, those wait that talk. So they are told a few at a
-   * time, and all of them within half of the time that there is; those with streams are first, since they leave when these end.
+   * Each client that moves opens a connection, and if thousands do so at once, clients that are talking have to wait.
+   * So the drain asks a few at a time, and all of them within half of the time that there is; those with streams are
+   * first, since they leave when these end.
    *
    * @returns stops it.
    */

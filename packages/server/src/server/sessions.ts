@@ -259,7 +259,7 @@ export class Sessions extends ServerAdmission implements SessionHost {
     this.connections.delete(session);
     this.#sweep.delete(session);
     this.features.ended(session, error);
-    // Another node has it, or its client has not heard of it and has lost nothing with it.
+    // Another node has it, or its client never learned of it and so has lost nothing.
     const isUnseen = error !== undefined && session.core.resumeProof?.isUnseen === true;
     if (session.hasMoved || isUnseen) this.nonces.forget(session.id);
     if (this.established.get(session.id) !== session) return;

@@ -18,7 +18,7 @@ import type { SessionHost } from './host.js';
 import type { SessionObserver } from './observer.js';
 import { type ClientInfo, clientInfo } from './served-session.js';
 
-/** Whose session it is. */
+/** The owner of a session. */
 export interface Owner {
   /** The address that the session counts for. */
   readonly ip: string;

@@ -50,7 +50,7 @@ export interface ServerEndpointOptions extends EndpointOptions {
   readonly readerOf?:
     | ((messages: AsyncIterator<Message>, session: ServerSession) => AsyncIterator<Message>)
     | undefined;
-  /** Tells features that the application is done with a message or a tensor. @default no feature is told */
+  /** Tells features that the application is done with a message or a tensor. @default no feature is notified */
   readonly onHandled?: ((session: ServerEndpoint, message: Message) => void) | undefined;
   /** The class of the session that its application has. @default ServedSession */
   readonly Session?: typeof ServedSession | undefined;
@@ -68,7 +68,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   override readonly recorder = new TrafficRecorder();
   /** The address of the client that the session counts for. */
   ip = '';
-  /** Who is at the other end of the present connection, or of the last one. */
+  /** The client at the other end of the present connection, or of the last one. */
   client = NO_CLIENT;
   since = 0;
   /** The node that proxies the present connection. */

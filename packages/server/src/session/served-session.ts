@@ -107,7 +107,7 @@ export interface ServedSessionHost extends UserSessionHost {
   hooked(messages: AsyncIterator<Message>): AsyncIterator<Message>;
 }
 
-/** Who is at the other end of a connection. */
+/** The client at the other end of a connection. */
 export interface ClientInfo {
   readonly remoteAddress: string;
   readonly userAgent: string | undefined;
@@ -169,7 +169,7 @@ export class ServedSession extends UserSession {
     return #host in session ? session.#host.options.yield?.() : undefined;
   }
 
-  /** Who observes the server of a session; `undefined` if it has no metrics, or the session is another end's. */
+  /** The observer of the server of a session; `undefined` if it has no metrics, or the session is another end's. */
   static observerOf(session: Session): SessionObserver | undefined {
     return #host in session ? session.#host.observer : undefined;
   }

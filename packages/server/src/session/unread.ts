@@ -1,6 +1,6 @@
 import type { Logger, UnreadMessages } from '@parlance/protocol';
 
-/** Milliseconds for which a client may grant no room while messages wait for it, before that is told. */
+/** Milliseconds for which a client may grant no room while messages wait for it, before the server reports that. */
 export const UNREAD_MS = 10_000;
 
 /** One-way messages that wait because the client has no more room for them. */

@@ -12,7 +12,7 @@ export class LoopQueue {
   /** An unshared account is made for the first message: most sessions are idle. */
   #account: LoopAccount | undefined;
   #waiting = 0;
-  /** Who has to close it. */
+  /** The number of users that have to close it. */
   #users = 1;
 
   /** @param key names the account, which other connections may share. */

@@ -50,7 +50,7 @@ export class Intake {
     for (const { entry } of waiting ?? []) entry?.release();
   }
 
-  /** Refuses what has waited for too long. */
+  /** Refuses bodies that have waited for too long. */
   handleTick(): void {
     this.#memory?.handleTick(this.#options.now());
   }

@@ -135,7 +135,8 @@ export class RelayPeers {
     const outgoing = this.#outgoingTo(node);
     const stub = new MovedSource(agentOf(target), this.#host(node), outgoing);
     const way = ++this.#lastRef;
-    // The other node tells what is confirmed of what was written here, and is told what is lost.
+    // The other node reports which messages to the session that were written here are confirmed. This node reports
+    // which messages of the session are lost.
     outgoing.keepAccount(stub, way, target);
     const { isPending, written } = handOver(stub);
     this.#forwarded.set(target.id, target);

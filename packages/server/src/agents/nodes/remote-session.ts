@@ -199,7 +199,7 @@ export class RemoteSource extends RemoteSession {
     return new SourceChannel(this);
   }
 
-  // --- what its channel is told
+  // --- calls to its channel
 
   isWanted(ref: number): boolean {
     return this.#answering.get(ref)?.isWanted === true;

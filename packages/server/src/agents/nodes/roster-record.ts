@@ -17,7 +17,10 @@ export function digestOf(record: string): string {
   return createHash('sha256').update(record).digest('base64url').slice(0, DIGEST_LENGTH);
 }
 
-/** Whose entry it is: a session keeps its ID when it moves, so a node that it does not name is named as well. */
+/**
+ * The holder of an entry. A session keeps its ID when it moves, so the name has its node as well if the ID names
+ * another one.
+ */
 export function holderName(node: string, sessionId: string): string {
   return incarnationOf(sessionId) === node ? sessionId : `${node}/${sessionId}`;
 }

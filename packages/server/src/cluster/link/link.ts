@@ -50,7 +50,7 @@ export interface LinkOptions {
   readonly memory?: NodesMemory | undefined;
   /** The end of a service that the other node has begun to use; `undefined` if this node has opened the link. */
   readonly accept?: ((service: string, link: Link) => LinkEnd | undefined) | undefined;
-  /** Called before the ends of services are told. */
+  /** Called before the ends of services are notified. */
   readonly onOver: (why: unknown) => void;
 }
 
@@ -207,7 +207,7 @@ export class Link implements TransportEvents {
     for (const wake of this.#pieces.splice(0)) wake();
   }
 
-  /** Reads from the other node only while it reads what it is told. */
+  /** Reads from the other node only while that node reads the messages of this one. */
   #pace(): void {
     const isFull = this.#unwritten > MAX_UNREAD;
     if (this.#options.accept === undefined || this.#isOver || isFull === this.#isHeld) return;

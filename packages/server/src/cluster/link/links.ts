@@ -95,7 +95,7 @@ export class Links {
     for (const [node, link] of [...this.#opened]) link.handleTick(node === incarnation || isMember(node));
   }
 
-  /** Ends all of them. Resolves when the other nodes have read what they were told, or have not in a second. */
+  /** Ends all of them. Resolves when the other nodes have read all messages, after a second at most. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await Promise.all([...this.#opened.values(), ...this.#accepted].map((link) => link.leave()));

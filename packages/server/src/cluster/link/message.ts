@@ -3,7 +3,7 @@ import { isCount } from '@parlance/protocol/internal';
 
 /** A message between two nodes: the length of its head in 4 bytes, the head as a JSON list, and bytes. */
 export interface LinkMessage {
-  /** Who reads it at the other node. */
+  /** The service that reads it at the other node. */
   readonly service: string;
   readonly type: string;
   readonly fields: readonly unknown[];

@@ -227,8 +227,9 @@ export class Departures {
   }
 
   /**
-   * At the deadline: handlers that still run fail with `draining`, so that sessions that are proxied can move, and clients of
-   * others are told to come back. Sessions without a connection go to the nodes that their IDs choose.
+   * At the deadline: handlers that still run fail with `draining`, so that sessions that are proxied can move, and
+   * clients of other sessions are asked to come back. Sessions without a connection go to the nodes that their IDs
+   * choose.
    */
   async parkAll(timeoutMs: number): Promise<void> {
     const start = systemClock.now();

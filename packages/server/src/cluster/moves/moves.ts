@@ -24,7 +24,7 @@ export interface MovesOptions extends Omit<DeparturesOptions, 'link' | 'retentio
 
 /** Sessions that come at a time. */
 const MAX_ARRIVALS = 128;
-/** HELLOs of which the engine is told at a time, so that there is room for sessions that move. */
+/** HELLOs that are written to the engine at a time, so that there is room for sessions that move. */
 const MAX_BEGINNING = 64;
 
 /** The sessions that go from this node to others, and those that come from others. */

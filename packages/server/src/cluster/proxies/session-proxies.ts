@@ -103,7 +103,7 @@ export class SessionProxies {
   async #takeOver(request: LookupQuery, gone: string): Promise<LookupResult> {
     const recorded = this.#options.recorded();
     if (request.signal.aborted) return 'done';
-    // A client that has heard of no session begins another one.
+    // A client that has not learned of its session begins another one.
     if (request.offer.resume?.again !== undefined) return UNKNOWN;
     const outcome = recorded === undefined ? UNKNOWN : await recorded.takeOver({ ...request, gone });
     return outcome === 'busy' ? BUSY : outcome;

@@ -26,7 +26,7 @@ export class FakeSession implements DurableSession {
   hasLazy = false;
   /** State that never changes, in the next commit. */
   begin: Uint8Array | undefined;
-  /** Who may resume, in the next commit. */
+  /** The tokens that may resume the session, in the next commit. */
   accept: Commit['accept'];
 
   get isIdle(): boolean {

@@ -63,7 +63,7 @@ export interface ReplyLogs {
   listen(by: string, onEnded: (id: string | undefined) => void): () => void;
   /** Says whom a session without a principal acts for. @param hashes of its resume tokens. */
   vouch(sessionId: string, owner: string, hashes: readonly string[], ttlMs: number): Promise<void>;
-  /** Whom a session acts for, if the hash is one of its tokens'. */
+  /** The owner for which a session acts, if the hash is of one of its tokens. */
   prove(sessionId: string, hash: string): Promise<string | undefined>;
   /** Never rejects. */
   close(): Promise<void>;
@@ -142,7 +142,7 @@ export type ClaimOutcome =
   | { readonly outcome: 'done'; readonly parts: number; readonly offset: number }
   | { readonly outcome: 'gone' | 'ended' | 'over' | 'given_up' };
 
-/** Who writes a reply, as far as that is known. */
+/** The writer of a reply, as far as it is known. */
 export interface WrittenBy {
   /** Milliseconds since it has written or kept it. */
   readonly idleMs: number;

@@ -378,7 +378,7 @@ function refusalOf({ end }: Stored): 'ended' | 'stopped' {
 
 const BOUNDS: ReadonlySet<string> = new Set(['too_many_replies', 'over_budget', 'reply_too_large']);
 
-/** Other nodes are told of a bound as of any outcome. */
+/** Returns a bound that was met as an outcome, as other engines do. */
 async function answered<Outcome extends string>(call: () => Outcome): Promise<Outcome> {
   try {
     return call();

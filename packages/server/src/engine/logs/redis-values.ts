@@ -9,7 +9,7 @@ import { type DurableRequest, READ_PARTS } from './reply.js';
 const STRIDE = 32;
 const STRIDE_SIZE = 4 * 1024;
 
-/** Where reading may begin, as part and offset: at every 32nd part, and after every 4 KiB. */
+/** The places at which reading may begin, as part and offset: at every 32nd part, and after every 4 KiB. */
 export function placesOf({ from, offset, records }: ReplyBatch): (readonly [part: number, offset: number])[] {
   const places: (readonly [number, number])[] = [];
   let [part, at] = [from, offset];

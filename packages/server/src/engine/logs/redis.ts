@@ -116,7 +116,7 @@ export function redisReplies(prefix: string, source: RedisSource): ReplyLogs {
     return listOf(await calls.runBytes(lane, script, keys, ...args));
   }
 
-  /** @param pollMs how often a client that cannot listen is told that it may have missed something. */
+  /** @param pollMs how often a listener that cannot subscribe is notified that it may have missed something. */
   function hear(name: string, pollMs: number, onMessage: (message: Buffer | undefined) => void): () => void {
     if (source.listen !== undefined) return heard.listen(name, onMessage);
     const timer = setInterval(() => onMessage(undefined), pollMs);

@@ -226,7 +226,7 @@ function readHead(bytes: Uint8Array): SealedHead {
   return { owner, principal, name, share };
 }
 
-/** Whom a session acts for. */
+/** The sealed owner for which a session acts. */
 export function sealProof(key: SealKey, sessionId: string, owner: string): string {
   const salt = newSalt();
   const box = sealAt(proofKey(key, sessionId, salt), PROOF, Buffer.from(owner));

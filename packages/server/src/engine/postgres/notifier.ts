@@ -10,7 +10,7 @@ const MAX_PAYLOAD = 7_500;
 /** Characters of one wake; IDs and names are far shorter. */
 const MAX_WAKE = 2_000;
 const MAX_PENDING = 10_000;
-/** How long it is waited until a connection that could not be opened is tried again, in milliseconds. */
+/** The delay before a connection that could not be opened is tried again, in milliseconds. */
 const RETRY_MS = 500;
 /** How often a connection on which nothing may be said for long is asked whether it lives, in milliseconds. */
 const PING_MS = 2 * ENGINE_TIMEOUT_MS;

@@ -4,7 +4,7 @@ import { ask, type SqlCall } from '../sql/call.js';
 import { isBroken } from './errors.js';
 import { Transaction } from './transaction.js';
 
-/** A transaction over a connection that fails as it is told. */
+/** A transaction over a connection that fails as a test wants. */
 
 const refused = Object.assign(new Error('duplicate key'), { code: '23505' });
 

@@ -2,7 +2,7 @@ import { ENGINE_TIMEOUT_MS } from '../engine.js';
 import type { RedisChannels, RedisSource } from './client.js';
 import { type Lane, RedisConnection } from './connection.js';
 
-/** How long it is waited until a channel that could not be listened to is tried again, in milliseconds. */
+/** The delay before a channel that could not be subscribed to is tried again, in milliseconds. */
 const RETRY_MS = 1_000;
 /** How often a connection on which nothing may be said for long is asked whether it lives, in milliseconds. */
 export const PING_MS = 2 * ENGINE_TIMEOUT_MS;

@@ -33,7 +33,7 @@ const REPLICA_MS = 500;
 
 const OUTCOMES: readonly SessionWritten[] = ['written', 'fenced', 'gone', 'behind'];
 
-/** Where sessions are that have moved, and the records of others. */
+/** The nodes of sessions that have moved, and the records of others. */
 export class RedisSessions {
   /** Of one node. */
   protected readonly calls: RedisCalls;

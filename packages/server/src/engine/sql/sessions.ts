@@ -37,7 +37,7 @@ export const sessionTables = ({ bytes, whole, keyed }: Dialect): readonly string
     PRIMARY KEY (session, name))${keyed}`,
 ];
 
-/** Where sessions are that have moved, and the records of others. */
+/** The nodes of sessions that have moved, and the records of others. */
 export class SessionCalls {
   readonly #dialect: Dialect;
   readonly #record: string;

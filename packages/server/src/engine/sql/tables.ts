@@ -137,7 +137,7 @@ export class SqlTable implements EngineTable {
     const news = this.#news();
     try {
       const changes = await question();
-      // Who gets none asks again.
+      // A caller that gets none asks again.
       if (changes?.length !== 0 || !(await news.come)) return changes;
     } finally {
       news.forget();

@@ -1,6 +1,6 @@
 type OnWake = (hint: string | undefined) => void;
 
-/** Those who watch topics in this process. */
+/** The watchers of topics in this process. */
 export class Wakes {
   readonly #watching = new Map<string, Set<OnWake>>();
 

@@ -19,7 +19,7 @@ export function watchReply(
   { state, read, hear }: WatchedReply,
   onChanges: (news: ReplyChanges) => void,
 ): () => void {
-  /** Parts that were told, and of which is known that they are there; `undefined` before the first wake-up. */
+  /** The number of parts that were reported; `undefined` before the first wake-up. */
   let told: number | undefined;
   let last = 0;
   let isChanged = false;

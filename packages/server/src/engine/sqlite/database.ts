@@ -38,7 +38,7 @@ export class SqliteDatabase implements SqlDatabase {
     try {
       return this.#open().wakes.watch(topic, onWake);
     } catch {
-      // Those who wait ask again after a while.
+      // Callers that wait ask again after a while.
       return () => {};
     }
   }

@@ -91,7 +91,7 @@ export class SqliteFile {
   }
 
   #keepUp(): void {
-    // Who waits for it learns that it has failed.
+    // Callers that wait for the flush learn that it has failed.
     this.#flusher.flush().catch(() => {});
     try {
       const [free, all] = ['freelist_count', 'page_count'].map((name) => this.#read(`PRAGMA ${name}`));

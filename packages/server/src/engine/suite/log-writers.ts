@@ -116,7 +116,7 @@ export const logWriterTests: Tests = {
     ]);
     same(outcomes.slice(1).toSorted(), ['done', 'ended']);
     const kept = await readAll(a, head.id);
-    // One that was not answered in time and is made again, after the end, is told of the end.
+    // A call that was not answered in time and is repeated after the end returns `ended`.
     ok(kept.length === 2 || outcomes[0] === 'ended', `${kept.length} parts after ${outcomes[0]}`);
     same(await a.end(endOf(head, kept.length), BOUNDS), 'ended');
   },

@@ -62,7 +62,7 @@ export class Skipped extends Error {}
 /** Between two readings, in milliseconds. */
 const INTERVAL_MS = 10;
 
-/** @param patienceMs how long it is waited for what has to happen. */
+/** @param patienceMs how long a test waits for an effect. */
 export function worldOf(started: StartedEngine, patienceMs: number): World & AsyncDisposable {
   const open: { close(): Promise<void> }[] = [];
   let isFaulty = false;
@@ -112,7 +112,7 @@ export function worldOf(started: StartedEngine, patienceMs: number): World & Asy
   };
 }
 
-/** Watches a reply. Resolves when every part from now on is told. */
+/** Watches a reply. Resolves when it will be notified of every part from now on. */
 export async function watching(logs: ReplyLogs, id: string, eventually: World['eventually']) {
   const news: ReplyChanges[] = [];
   const stop = logs.watch(id, (each) => news.push(each));

@@ -3,7 +3,7 @@ import { countField, type LinkMessage, malformed } from '../../cluster/link/mess
 import { GROUPS } from './messages.js';
 import { WINDOW } from './outflow.js';
 
-/** Messages and bytes after which the other node is told at once that they are here; else with the next tick. */
+/** Messages and bytes after which this node confirms them at once; else with the next tick. */
 const ANSWER_EVERY = 256;
 const ANSWER_BYTES = WINDOW / 8;
 

@@ -97,7 +97,7 @@ export class MembersOfNodes {
   handleListed(node: string, [number, hasMore]: readonly unknown[], bytes: Uint8Array): void {
     const members = readList(bytes, (values) => readMember(node, values));
     const waiting = this.#waiting.get(countField(number));
-    // It was not waited for any longer.
+    // The caller does not wait for it any longer.
     if (waiting === undefined) return;
     if (waiting.node !== node) throw malformed();
     this.#waiting.delete(number as number);

@@ -2,7 +2,7 @@ import { GatewayFailure } from './failure.js';
 
 /** The endpoints of the API that the gateway serves. */
 
-/** Who may do what with stored files; see the option `files`. */
+/** The operations on stored files that clients may use; see the option `files`. */
 export type FilesPolicy = 'byId' | 'all' | false;
 
 /** One request that may be forwarded. */

@@ -38,7 +38,7 @@ function guardedHandler(handler: HttpHandler, report: Report): HttpHandler {
     );
 }
 
-/** @param error if it says why a client is refused, the client is told. */
+/** @param error if it says why a client is refused, the answer says so. */
 function answerFailed(response: ServerResponse, error: unknown): void {
   if (response.headersSent) return void response.destroy();
   const status = statusOf(error);

@@ -39,7 +39,8 @@ export type CheckedIdentity = Omit<Identity<string>, 'data'> & { readonly dataTe
 
 /**
  * Returns the client's identity; `null`, `undefined` or `false` refuses the client. If it throws, or returns anything
- * else, such as an object with other members, the client is told that the server has failed, may try again, and the error goes to `onError` and the log.
+ * else, such as an object with other members, the client is notified that the server has failed and that it may try
+ * again, and the error goes to `onError` and the log.
  */
 export type Authenticate<Data = unknown> = (
   credentials: Credentials,

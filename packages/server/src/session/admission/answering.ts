@@ -268,7 +268,7 @@ export class Answering {
       const found = await this.#resume(hello, { identity, origin, counted });
       if (found === 'done') return undefined;
       if (found === ResumeRefusal.OTHER_OFFER) return this.#abortOther();
-      // It is over, and its client has heard of it.
+      // It is over, and its client had learned of it.
       if (known !== undefined) return this.#abortStale();
       over = begun;
     }

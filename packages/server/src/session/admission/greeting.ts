@@ -35,7 +35,10 @@ export interface Greeted {
   handOver(target: Target | ProxyTarget): void;
 }
 
-/** Milliseconds after which a client is told that its answer takes time: after 5 s of silence it takes the server for something else. */
+/**
+ * Milliseconds after which the server tells a client that the answer takes time. After 5 s of silence, the client takes
+ * the server for something else.
+ */
 const WAIT_AFTER_MS = 2_000;
 /** Bytes of frame headers and control frames around a HELLO of the largest size. */
 const MAX_AROUND = 4 * 1024;
@@ -187,7 +190,7 @@ export class Greeting implements Target, Waiting, Unanswered {
     this.close(closeCode, truncateReason(message));
   }
 
-  /** Tells the operator. Returns what the client is told. */
+  /** Reports the refusal to the operator. Returns the REJECT for the client. */
   #report(refusal: Refusal): RejectPayload {
     const { code, message, closeCode, retryable, retryAfterMs } = refusal;
     const { options, observer } = this.#host;

@@ -16,7 +16,7 @@ export interface Stated {
   readonly agentId?: string | undefined;
 }
 
-/** Who a client is, as the application has said. */
+/** The identity of a client, as the application has returned it. */
 export interface Identified {
   readonly identity: CheckedIdentity;
   readonly origin: Origin;

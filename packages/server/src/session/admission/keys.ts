@@ -2,7 +2,7 @@ import { Algorithm, ProtocolError } from '@parlance/protocol';
 import { loggable } from '@parlance/protocol/internal';
 import type { ServingOptions } from '../options.js';
 
-/** The option `security` has to be the same at both ends. If it is not, the operator is told. */
+/** The option `security` has to be the same at both ends. If it is not, the server logs that for the operator. */
 
 type Options = Pick<ServingOptions, 'security' | 'logger'>;
 

@@ -88,7 +88,9 @@ export class Nonces {
     begun.settled = undefined;
   }
 
-  /** The session has not begun, or has ended before its client has heard of it: the same HELLO may begin another one. */
+  /**
+   * The session has not begun, or has ended before its client has learned of it: the same HELLO may begin another one.
+   */
   forget(sessionId: string): void {
     const begun = this.#bySession.get(sessionId);
     if (begun === undefined) return;

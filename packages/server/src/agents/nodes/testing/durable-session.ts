@@ -34,7 +34,7 @@ interface Commit {
 
 const newCommit = (): Commit => ({ said: [], heard: [], settled: [], waiting: [] });
 
-/** How long its agent is waited for when its node is gone, in milliseconds of the world. */
+/** How long other nodes wait for its agent when its node is gone, in milliseconds of the world. */
 const RETENTION_MS = 600_000;
 
 export class SimulatedDurableSession extends SimulatedSession {

@@ -14,7 +14,7 @@ export interface Convergence {
   readonly nodesMs: number;
   /** The engine and all directories have the agents and groups of living nodes, and no others. */
   readonly agentsMs: number;
-  /** All clients of nodes that have died were told to begin a new session. */
+  /** All clients of nodes that have died were asked to begin a new session. */
   readonly clientsMs: number;
   /** Of the engine, by call. */
   readonly engine: Counts;

@@ -29,7 +29,7 @@ const NODES_BEFORE = 4;
 const BACKOFF_MS = 100;
 /** How long it takes until the next agent is there in place of one that has gone, in milliseconds. */
 const CONNECT_MS = 20;
-/** Searches of one node that wait for the engine; clients of more are told to come again. */
+/** Searches of one node that wait for the engine; further clients are asked to come again. */
 const MAX_SEARCHES = 8;
 
 /** In which a byte that a node reads when it begins has its turn, in milliseconds: half of what the engine can do. */

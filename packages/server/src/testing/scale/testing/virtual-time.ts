@@ -4,7 +4,7 @@ import type { Clock, Sweepable } from '@parlance/protocol/internal';
 export class VirtualTime implements Clock {
   readonly timeOrigin = 1_700_000_000_000;
   #now = 0;
-  /** What is due, by millisecond. */
+  /** Tasks that are due, by millisecond. */
   readonly #due = new Map<number, (() => void)[]>();
 
   now(): number {
