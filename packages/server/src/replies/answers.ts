@@ -40,7 +40,7 @@ export class EngineAnswers {
   }
 
   /**
-   * @param isAwaited whether to wait further for an engine that has not answered for long. @default not
+   * @param isAwaited whether to wait further for an engine that has not answered for long. @default it does not
    * @throws {ProtocolError} `timeout`, `authentication_failed`.
    */
   async patiently<Result>(run: () => Promise<Result>, isAwaited = () => false): Promise<Result> {
