@@ -183,6 +183,12 @@ export const CHECKS: readonly Check[] = [
     run: async () => await node('scripts/try-cluster.ts', await packOnce()),
   },
   {
+    name: 'projects from templates',
+    part: 'check',
+    lane: 'computing',
+    run: async () => await node('scripts/try-created.ts', await packOnce()),
+  },
+  {
     name: 'bundlers, short',
     part: 'check',
     lane: 'computing',

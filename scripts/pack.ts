@@ -18,8 +18,10 @@ import { publication, withAbsoluteLinks, withFacts } from './publication.js';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const execute = promisify(execFile);
-/** Each after those that it depends on. */
+/** Those that a project installs, each after those that it depends on. */
 export const PACKAGES = ['protocol', 'server', 'client', 'cli'] as const;
+/** All that are published, by folder. */
+export const PUBLISHED = [...PACKAGES, 'create'] as const;
 
 let packed: Promise<string> | undefined;
 
@@ -44,7 +46,7 @@ async function packIntoTemporary(): Promise<string> {
 export async function packInto(folder: string): Promise<void> {
   const staging = mkdtempSync(join(tmpdir(), 'parlance-staging-'));
   try {
-    for (const name of PACKAGES) await packOne(name, staging, folder);
+    for (const name of PUBLISHED) await packOne(name, staging, folder);
   } finally {
     rmSync(staging, { recursive: true, force: true });
   }
@@ -74,11 +76,19 @@ async function packOne(name: string, staging: string, destination: string): Prom
   await execute('npm', ['pack', '--ignore-scripts', '--pack-destination', destination], { cwd: content });
 }
 
-/** Paths of the tarballs in a folder that {@link packInto} has filled, in the order of {@link PACKAGES}. */
-export function tarballsIn(folder: string): readonly string[] {
+/**
+ * Paths of the tarballs in a folder that {@link packInto} has filled, in the order of the names.
+ *
+ * @param names @default those that a project installs
+ */
+export function tarballsIn(
+  folder: string,
+  names: readonly (typeof PUBLISHED)[number][] = PACKAGES,
+): readonly string[] {
   const files = readdirSync(folder);
-  return PACKAGES.map((name) => {
-    const file = files.find((each) => each.startsWith(`parlance-${name}-`) && each.endsWith('.tgz'));
+  return names.map((name) => {
+    const begin = name === 'create' ? 'create-parlance-' : `parlance-${name}-`;
+    const file = files.find((each) => each.startsWith(begin) && each.endsWith('.tgz'));
     if (file === undefined) throw new Error(`${folder} contains no tarball of ${name}`);
     return join(folder, file);
   });

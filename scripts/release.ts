@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { PACKAGES, packOnce, tarballsIn } from './pack.js';
+import { PUBLISHED, packOnce, tarballsIn } from './pack.js';
 import { obstacles, publication } from './publication.js';
 import { run } from './run.js';
 
@@ -9,7 +9,7 @@ import { run } from './run.js';
  */
 
 const doesPublish = process.argv.includes('--publish');
-const packages = PACKAGES.map(
+const packages = PUBLISHED.map(
   (name) =>
     JSON.parse(readFileSync(new URL(`../packages/${name}/package.json`, import.meta.url), 'utf8')) as {
       readonly name: string;
@@ -23,7 +23,7 @@ if (missing.length > 0) {
   process.exit(1);
 }
 
-const tarballs = tarballsIn(await packOnce());
+const tarballs = tarballsIn(await packOnce(), PUBLISHED);
 for (const tarball of tarballs) {
   const mode = doesPublish ? ['--provenance'] : ['--dry-run'];
   const { failed } = await run('npm', ['publish', tarball, '--access', 'public', ...mode]);
