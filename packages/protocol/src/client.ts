@@ -69,7 +69,7 @@ export { get, isFields } from './base/fields.js';
 export { CHAT, type ChatEnvelope, CONTINUATION, chatReplyName } from './endpoint/chat/chat.js';
 export { type ChatParts, chatChunks, runningAnswer } from './endpoint/chat/chunks.js';
 
-// What is loaded later
+// Loaded later
 
 export { codecs } from '#codecs';
 export { parts } from '#parts';

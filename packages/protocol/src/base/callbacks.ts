@@ -42,7 +42,7 @@ export function isThenable(value: unknown): value is PromiseLike<unknown> {
   return ((typeof value === 'object' && value !== null) || typeof value === 'function') && 'then' in value;
 }
 
-/** What a function returned that answers at once. @throws {ProtocolError} `invalid_argument` if it is a promise. */
+/** Returns the result of a function that answers at once. @throws {ProtocolError} `invalid_argument` if it is a promise. */
 export function atOnce<Value>(given: Value, name: string): Value {
   if (!isThenable(given)) return given;
   catchLate(given, ignore);

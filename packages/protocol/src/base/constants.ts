@@ -79,7 +79,7 @@ export const Extension = {
   REBUILD: 'rebuild',
   /** The client opens its next connection before it leaves the present one, if GOAWAY asks for that. */
   MOVE: 'move',
-  /** The session is on record: it outlives the process that has it. */
+  /** The session is recorded: it outlives the process that has it. */
   DURABLE: 'durable',
   /** Messages coded against earlier messages of the session. */
   CONTEXT: 'context',
@@ -121,7 +121,7 @@ export const NEEDS_RESUME: readonly string[] = [Extension.RESUME, ...OFF_BY_DEFA
 export const NEEDS_LINK: readonly string[] = [...Object.keys(SWITCHED_EXTENSIONS), Extension.READY];
 
 /**
- * Extensions that a server agrees on for the sessions that it puts on record, and for no others. Such a session has a
+ * Extensions that a server agrees on for the sessions that it records, and for no others. Such a session has a
  * channel of its own, whose code a page loads when it was agreed on.
  */
 export const DURABLE_ONLY: readonly string[] = [Extension.DURABLE];

@@ -2,7 +2,7 @@ import { ProtocolError } from './errors.js';
 
 /** Names that other libraries have, and what has their place here: callers without a compiler learn of it. */
 
-/** What to write instead, by the name of an option or a method. */
+/** The name to write instead, by the name of an option or a method. */
 export type ForeignNames = Readonly<Record<string, string>>;
 
 /**

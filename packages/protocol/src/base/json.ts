@@ -44,7 +44,8 @@ export interface ContentOptions {
 }
 
 /**
- * Parses the content of a message. What the application has limited is counted; by default, memory is charged in place of counts.
+ * Parses the content of a message. Values are counted if the application has set limits; by default, memory is
+ * charged in place of counts.
  *
  * @throws {ProtocolError} as {@link parseJson}; `too_many_values` if the value would take more memory than the message may
  * ({@link memoryOfContent}).

@@ -148,7 +148,7 @@ export function resolveLimits(limits: Partial<Limits> = {}, defaults: Limits = D
   return resolved;
 }
 
-/** What the application has set of each resolved object. */
+/** The limits that the application has set itself, by the resolved object. */
 const stated = new WeakMap<Limits, Partial<Limits>>();
 
 /** Whether the application has set a limit. If the object was not resolved, a value counts as set if it is not the default. */

@@ -187,7 +187,7 @@ describe('a process', () => {
     expect([whole?.size, budget.used]).toEqual([300 * MIB, 400 * MIB]);
     expect(session.tryReserve(1)).toBeUndefined();
     whole?.release();
-    // What is always there for the other sessions of a principal does not matter.
+    // The memory reserved for the other sessions of a principal does not matter.
     const [other, third] = [open(budget, 'a'), open(budget, 'a')];
     other.hold(4 * MIB);
     expect(session.tryReserve(200 * MIB)?.release()).toBeUndefined();

@@ -30,7 +30,7 @@ class Unsaid {
   }
 }
 
-/** What the build has put in place of a sentence. */
+/** The build replaces each sentence with a call of this. */
 export function say(number: number, ...values: readonly unknown[]): unknown {
   return new Unsaid(number, values);
 }

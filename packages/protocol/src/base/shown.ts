@@ -1,4 +1,4 @@
-/** What `console.log` of Node calls; pages have no module that names it. */
+/** The name of the method that `console.log` of Node calls; pages have no module that exports it. */
 const INSPECT = Symbol.for('nodejs.util.inspect.custom');
 
 const shown = new WeakSet<object>();

@@ -65,7 +65,7 @@ export class ValueList {
     throw this.bad(`at most ${maxLength} bytes`);
   }
 
-  /** What `read` returns; `undefined` for `null` and at the end. */
+  /** The value that `read` returns; `undefined` for `null` and at the end. */
   optional<Value>(read: (list: this) => Value): Value | undefined {
     const value = this.#values[this.#at];
     if (value !== null && value !== undefined) return read(this);

@@ -128,7 +128,7 @@ export function countText({ count, bytes }: ReceivedBody, length: number): void 
   if (count !== undefined) count.contentBytes += length - bytes.length;
 }
 
-/** What a body is: a one-way message, a request, or a reply or a part of one. */
+/** The role of a body: a one-way message, a request, or a reply or a part of one. */
 export type BodyRole = 'messages' | 'requests' | 'parts';
 
 /** Counters by codec number; an array is the cheapest map on the data path. */

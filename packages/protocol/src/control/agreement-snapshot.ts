@@ -167,6 +167,6 @@ function isSameVocabulary(
 function unsupported(what: string): ProtocolError {
   return new ProtocolError(
     'unsupported',
-    `the session has agreed on ${what}, so this server cannot go on with it`,
+    `the session has agreed on ${what}, so this server cannot continue it`,
   );
 }

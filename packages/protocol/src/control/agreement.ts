@@ -116,7 +116,7 @@ export function helloOf(
 /**
  * The agreement on `offer` as a server pins it, with the limits that it announces.
  *
- * @param isDurable whether the session is to be on record, if the client can do that.
+ * @param isDurable whether the session is to be recorded, if the client can do that.
  */
 export function serverAgreement(
   agreement: Agreement,
@@ -147,7 +147,7 @@ export function serverAgreement(
   });
 }
 
-/** Whether the server puts the session on record. */
+/** Whether the server records the session. */
 export function isDurable({ extensions }: Negotiated): boolean {
   return DURABLE_ONLY.some((name) => extensions[name] !== undefined);
 }

@@ -208,7 +208,7 @@ export function acceptFields(accept: AcceptPayload): Fields {
   };
 }
 
-/** What an absent field means. */
+/** The meaning of absent fields. */
 function absentValues(shape: CapabilityShape, extensions: StringMap): AbsentValues {
   return shape === 'flat' && Object.hasOwn(extensions, Extension.STANDARD) ? STANDARD_VALUES : NOTHING;
 }

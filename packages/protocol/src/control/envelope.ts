@@ -7,7 +7,7 @@ import type { ControlMessage, UnknownMessage } from './messages.js';
 
 /** Control envelopes of both ends, as a server and tools read and write them; `forms.ts` says how they look. */
 
-/** What either end reads and writes. */
+/** The forms that either end reads and writes. */
 export const ALL_FORMS: ControlForms = {
   read(type, payload) {
     switch (type) {

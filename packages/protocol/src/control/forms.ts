@@ -30,7 +30,7 @@ import {
  * This file has what a client needs: pages load it. `envelope.ts` has the rest.
  */
 
-/** What an end makes of the payloads of its messages. */
+/** How an end reads and writes the payloads of its messages. */
 export interface ControlForms {
   /**
    * Returns `undefined` for a type that this version does not know.
@@ -93,7 +93,7 @@ export function toFields(message: ControlMessage, forms: ControlForms): Fields {
   };
 }
 
-/** What a client reads and writes; its offers have the flat shape. */
+/** The forms that a client reads and writes; its offers have the flat shape. */
 export const CLIENT_FORMS: ControlForms = { read: readAtClient, write: writeAtClient };
 
 export function readAtClient(type: string, payload: Fields): ControlMessage['payload'] | undefined {

@@ -25,7 +25,7 @@ export interface ResumeOffer {
   readonly attempt: number;
   /** The client is a page that was loaded again, and has nothing of the former link. @default false */
   readonly rebuild?: boolean | undefined;
-  /** A {@link Have} in its form on the wire, which `rebuilt.ts` reads: most ends have no sessions on record. */
+  /** A {@link Have} in its form on the wire, which `rebuilt.ts` reads: most ends have no recorded sessions. */
   readonly have?: Fields | undefined;
   /**
    * Not on the wire: the HELLO that has begun the session has come again, and its client has not seen ACCEPT. With why it had
@@ -34,7 +34,7 @@ export interface ResumeOffer {
   readonly again?: { readonly refusal: ResumeRefusal | undefined } | undefined;
 }
 
-/** What a client has of a session on record, counted in bodies, so that it does not depend on a link. */
+/** How much of a recorded session a client has, counted in bodies, so that it does not depend on a link. */
 export interface Have {
   /** One-way messages of the server that were received whole. */
   readonly messages: number;
@@ -44,7 +44,7 @@ export interface Have {
   readonly written: number;
   /** The largest stream ID of the client; 0 if it has opened none. */
   readonly opened: number;
-  /** The largest stream ID of the server that the client has heard of; 0 if it has heard of none. */
+  /** The largest stream ID of the server that the client has seen; 0 if it has seen none. */
   readonly heard: number;
   /** Open requests of the client, at most {@link MAX_HELD_STREAMS}, with ascending IDs. */
   readonly streams: readonly HeldStream[];
@@ -80,31 +80,31 @@ export interface ResumeAnswer {
   readonly token: string;
   /** How long the session survives without a connection, in milliseconds. */
   readonly windowMs: number;
-  /** The session goes on; if not, this ACCEPT begins a new one. */
+  /** The session continues; if not, this ACCEPT begins a new one. */
   readonly recovered: boolean;
   /** Counted frames that the server has received in the session. */
   readonly received: number;
   /** Why it was not recovered; of a session that was, {@link RECORD_BEHIND} or nothing. */
   readonly reason?: string | undefined;
-  /** Set if the session goes on with a rebuilt link. */
+  /** Set if the session continues with a rebuilt link. */
   readonly rebuilt?: RebuiltLink | undefined;
 }
 
-/** What a rebuilt link goes on from. */
+/** The state from which a rebuilt link continues. */
 export interface RebuiltLink {
   /** The largest stream ID of the client that the server has seen; 0 if it has seen none. */
   readonly stream: number;
   /** The client's requests that were open and that the server has interrupted, at most {@link MAX_CANCELLED}. */
   readonly cancelled: readonly number[];
-  /** {@link KeptBodies} in their form on the wire, set if the client goes on with what it {@link Have has}. */
+  /** {@link KeptBodies} in their form on the wire, set if the client continues with what it {@link Have has}. */
   readonly kept?: Fields | undefined;
 }
 
-/** What the server of a session on record has of the bodies of its client. */
+/** How many bodies of its client the server of a recorded session has. */
 export interface KeptBodies {
   /** One-way messages that are handled, or that were acknowledged: the client writes later ones again. */
   readonly handled: number;
-  /** Requests that the client writes again; its other open ones go on. */
+  /** Requests that the client writes again; its other open ones continue. */
   readonly again: readonly number[];
 }
 
@@ -190,7 +190,7 @@ export interface GoAwayPayload {
   readonly retryAfterMs: number;
   /** Unix milliseconds by the server's clock at which it ends the session. */
   readonly deadline: number;
-  /** The session goes on over another connection, and streams are still accepted. @default false */
+  /** The session continues over another connection, and streams are still accepted. @default false */
   readonly move?: boolean | undefined;
 }
 
@@ -229,7 +229,7 @@ export interface ClosePayload {
   readonly code?: string | undefined;
 }
 
-/** What the application of one end has said with its CLOSE. */
+/** The statement of one end's application in its CLOSE. */
 export interface CloseStatement {
   /** The end that has closed the session. */
   readonly side: ErrorSide;

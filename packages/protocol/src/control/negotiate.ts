@@ -13,7 +13,7 @@ import { type Offer, RejectCode, type RejectPayload } from './messages.js';
  * agreement never changes during a session (section 5.8 of the compression document).
  */
 
-/** What an end can do: a client offers it, a server supports it. */
+/** The capabilities of an end: a client offers them, a server supports them. */
 export interface Capabilities {
   /** In order of preference. */
   readonly algorithms: readonly Algorithm[];

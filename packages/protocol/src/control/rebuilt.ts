@@ -2,7 +2,7 @@ import { MAX_STREAM_ID } from '../base/constants.js';
 import { bad, type Fields, get, isCount } from '../base/fields.js';
 import { type Have, type HeldStream, type KeptBodies, MAX_HELD_STREAMS } from './messages.js';
 
-/** What HELLO and ACCEPT say for a session on record. Streams of a client have odd IDs, so they can be checked here. */
+/** The fields of HELLO and ACCEPT for a recorded session. Streams of a client have odd IDs, so they can be checked here. */
 
 const isId = (id: unknown): id is number => isCount(id) && id % 2 === 1 && id <= MAX_STREAM_ID;
 

@@ -1,8 +1,8 @@
 import { type Fields, isFields, isStated, type StringMap } from '../base/fields.js';
 
 /**
- * What HELLO and ACCEPT leave out: two ends of one build state only what differs from these values (docs/protocol/control.md,
- * "Standard values"). They are part of the protocol and not of our options, which may change.
+ * The values that HELLO and ACCEPT leave out: two ends of one build state only the differences from them
+ * (docs/protocol/control.md, "Standard values"). They are part of the protocol and not of our options, which may change.
  */
 
 /** The parameters that the member `std` of an extension stands for. */
@@ -48,7 +48,7 @@ export const shortenExtensions = (extensions: StringMap): StringMap =>
     return short.length < text.length ? short : text;
   });
 
-/** The extensions as they are meant. What is not an object of parameters stays, and is refused by those that read it. */
+/** The extensions as they are meant. A value that is not an object of parameters stays; its readers refuse it. */
 export const expandExtensions = (extensions: StringMap): StringMap =>
   withParameters(extensions, (standard, { std, ...stated }, text) => {
     if (std !== 1) return text;

@@ -5,9 +5,9 @@ import type { Listeners } from './listeners.js';
 import type { Session, SessionEvents } from './session.js';
 import { addVerbs } from './verbs.js';
 
-/** What features of a server, and modules of a client, give to sessions. */
+/** The additions of a server's features, and of a client's modules, to sessions. */
 
-/** What one of them gives, which may have no compiler. */
+/** The addition of one of them. Its author may have no compiler, so nothing of it is certain. */
 interface Added {
   readonly name: string;
   readonly verbs?: object | undefined;

@@ -1,5 +1,5 @@
 /**
- * What the applications of a server and of a client have in common: sessions, messages, errors, tensors. Both
+ * The common ground of the applications of a server and of a client: sessions, messages, errors, tensors. Both
  * `@parlance/server` and `@parlance/client` export all of it.
  */
 

@@ -1,4 +1,4 @@
-/** What becomes of a value that travels as JSON. */
+/** The type of a value after it has travelled as JSON. */
 export type AsJson<Value> = unknown extends Value
   ? Value
   : Value extends { toJSON(): infer Json }

@@ -3,7 +3,7 @@ import { Algorithm, Extension } from '../base/constants.js';
 import type { BodyForm } from '../codec/algorithms.js';
 import { type CodecLoader, loadAgreed } from './codec-loader.js';
 
-/** What a server loads for a session of another process. */
+/** The codecs that a server loads for a session of another process. */
 
 function loaderOf(ready: readonly BodyForm[]) {
   const loads: (() => void)[] = [];

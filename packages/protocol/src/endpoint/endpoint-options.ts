@@ -62,7 +62,7 @@ export interface EndpointOptions {
   // --- client
 
   /**
-   * Loads the code of the channel. Called if the ends agreed on no link, or that the session is on record.
+   * Loads the code of the channel. Called if the ends agreed on no link, or on a recorded session.
    *
    * @default the session was created with it
    */
@@ -72,7 +72,7 @@ export interface EndpointOptions {
   readonly onGranted?: ((expiresInMs: number) => void) | undefined;
   /** The server drains. */
   readonly onGoAway?: ((goAway: GoAwayPayload) => void) | undefined;
-  /** The session that the core was asked to take up goes on. @param cancelled requests that this has interrupted. */
+  /** The session that the core was asked to take up continues. @param cancelled the requests that this interrupted. */
   readonly onTakenUp?: ((cancelled: readonly number[]) => void) | undefined;
   /** The server has begun another session on this connection, with this ACCEPT; this one ends. */
   readonly onSuperseded?: ((accept: Uint8Array | string) => void) | undefined;

@@ -7,7 +7,7 @@ import { originalOf } from './loggable.js';
 export interface ErrorContext {
   /** As in the log, such as `request.failed`. */
   readonly event: string;
-  /** What has failed, in a sentence. */
+  /** The failure, in a sentence. */
   readonly message: string;
   /** The ID of the session, if the error belongs to one. */
   readonly session?: string | undefined;

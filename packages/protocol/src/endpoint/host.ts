@@ -42,7 +42,7 @@ export interface EndpointHost extends Crashable, MessageOwner {
   repeat?(streamId: number): void;
   /** Server: see `KeptRequest.mark`. */
   markKept?(streamId: number, id: string): Promise<void> | undefined;
-  /** Server: resolves when what was sent is on record; `undefined` if nothing goes on record. */
+  /** Server: resolves when the messages sent so far are recorded; `undefined` if the session is not recorded. */
   recorded?(): Promise<void> | undefined;
   /** Server: a tensor has arrived or was taken as a whole, or why not. */
   handleTransfer?(direction: 'sent' | 'received', error: unknown): void;

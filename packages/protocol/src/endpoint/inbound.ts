@@ -15,7 +15,7 @@ import type { EventRoute } from './ports.js';
 import type { CallOptions, OwnHandler, Responder } from './requests/responder.js';
 import type { TensorReceiver } from './tensors/receiver.js';
 
-/** What the body of an event is. @default a part */
+/** The role of the body of an event. @default a part */
 const ROLES: { readonly [Type in SessionEvent['type']]?: BodyRole } = {
   message: 'messages',
   request: 'requests',
@@ -174,7 +174,7 @@ export class Inbound {
     return route !== undefined && isForOthers(event, route) && route.take(event, reservation);
   }
 
-  /** A message of a session on record that the application does not get is handled. */
+  /** Counts a message of a recorded session that the application does not get as handled. */
   #passOver(event: IntakeEvent): void {
     if (event.type === 'message' && event.number !== undefined) this.#host.handleDone?.(event.number);
   }

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { Algorithm } from '../base/constants.js';
 
-/** What a client on Node offers if packages are missing. */
+/** The offer of a client on Node if packages are missing. */
 
 let installed: typeof import('./installed.js');
 const missing = () => {

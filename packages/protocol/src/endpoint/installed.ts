@@ -6,7 +6,7 @@ import { type CapabilityOptions, DEFAULT_ALGORITHMS, DEFAULT_ENCODINGS } from '.
 /**
  * The defaults of a client on Node for what its options leave open, without what is not installed: the
  * vocabularies of missing packages, TOKEN_NATIVE without a vocabulary, and context without zstd, whose file
- * bundlers leave behind. What the options name stays, and fails when it is loaded.
+ * bundlers leave behind. Anything that the options name stays, and fails when it is loaded.
  */
 export async function installedDefaults(options: CapabilityOptions): Promise<CapabilityOptions> {
   const { algorithms, encodings, extensions } = options;

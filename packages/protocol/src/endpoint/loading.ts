@@ -130,7 +130,7 @@ export class CodecLoading {
     );
   }
 
-  /** Loads the code of streams, for which frames are held. Without it, the session cannot go on. */
+  /** Loads the code of streams, for which frames are held. Without it, the session cannot continue. */
   handleStreams(): void {
     const host = this.#host;
     const fail = (error: unknown) =>

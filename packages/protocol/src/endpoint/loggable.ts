@@ -31,7 +31,7 @@ export function loggable(error: unknown, causes = MAX_CAUSES): LoggableError {
   return description;
 }
 
-/** What was described; it goes to `onError`, and never into a log. */
+/** The errors that were described; `onError` gets them, and no log does. */
 const originals = new WeakMap<object, { readonly error: unknown }>();
 
 /** The error that `description` was made of; `undefined` for anything else. */

@@ -1,3 +1,3 @@
-/** What an end offers by its options; a page loads it if they are not the usual ones. */
+/** The offer of an end by its options; a page loads it if they are not the usual ones. */
 
 export { resolveCapabilities } from './offer.js';

@@ -6,7 +6,7 @@ import type { AvpOptions } from '../codec/avp/agreement.js';
 import type { LaterCodec } from '../control/messages.js';
 import type { TransferMode } from './tensors/receiver.js';
 
-/** What an end advertises to its peer: options of a client, and of a server by way of its features. */
+/** The capabilities that an end advertises to its peer: options of a client, and of a server by way of its features. */
 export interface CapabilityOptions {
   /**
    * The codecs of this end, in order of preference.
@@ -50,9 +50,9 @@ export const CAPABILITY_KINDS: OptionKinds<CapabilityOptions> = {
   transfers: 'text',
 };
 
-/** What an end advertises, beside what follows from its options. */
+/** All that an end advertises, also beside what follows from its options. */
 export interface OfferOptions extends CapabilityOptions {
-  /** What extensions state beside what follows from the other options, by their names. @default nothing */
+  /** Statements of extensions that do not follow from the other options, by their names. @default nothing */
   readonly statements?: StringMap | undefined;
   /** The ID that a client asks for. */
   readonly agentId?: string | undefined;

@@ -28,7 +28,7 @@ import type { Reply, ReplyStream } from './requests/reply.js';
 import type { Requester } from './requests/requester.js';
 import type { RequestOptions, SendOptions } from './session.js';
 
-/** What a caller inside the library learns of a message or request. */
+/** Callbacks by which a caller inside the library learns the progress of a message or request. */
 export interface CallHooks {
   /** It waits to be written, on this stream; 0 for a message. */
   readonly onBegun?: (streamId: number) => void;
@@ -38,11 +38,11 @@ export interface CallHooks {
   readonly isOwned?: boolean | undefined;
 }
 
-/** What a feature sends in one session. */
+/** Sends something of a feature in one session. */
 export type Performance<Result> = (outbound: Outbound, host: EndpointHost) => Promise<Result>;
 
 export interface PerformOptions {
-  /** What is sent, in the plural, for errors. */
+  /** The name of the thing that is sent, in the plural, for errors. */
   readonly what: string;
   /** Aborts if it is not to be sent any more. */
   readonly signal?: AbortSignal | undefined;
@@ -271,7 +271,7 @@ export class Outbound {
     return this.#sent();
   }
 
-  /** Resolves when a message that was sent is on record, if it has to be, and there is room for the next. */
+  /** Resolves when a message that was sent is recorded, if it has to be, and the next one fits. */
   #sent(): Promise<void> {
     const recorded = this.#host.recorded?.();
     if (recorded === undefined) return this.room(0);

@@ -19,7 +19,7 @@ import * as tensors from './tensors/module.js';
 export const parts = {
   /** Sessions begin before the code of their codecs is loaded, as pages do not wait for it. */
   isLazy: false as boolean,
-  /** What a client offers here if its options leave it open, and HELLO would otherwise offer everything. */
+  /** The offer of a client here if its options leave it open. Without it, HELLO would offer everything. */
   defaults: installedDefaults as (options: DefaultsOptions) => Promise<CapabilityOptions>,
   /** The offer of options that most clients have; `undefined` for others, and here. */
   usualOffer: (() => undefined) as (options: OfferOptions, limits: Limits) => Capabilities | undefined,
@@ -31,9 +31,9 @@ export const parts = {
   coding: loaded(coding),
   /** Reports about messages that were not delivered. */
   delivery: loaded(agents),
-  /** The client's end of sessions that their server has on record. */
+  /** The client's end of sessions that their server records. */
   durable: loaded(durable),
-  /** What a client offers by its options. */
+  /** The offer of a client by its options. */
   offers: loaded(offers),
   /** Requests to the peer, and the half of a link that requests of either end and tensors need. */
   requests: loaded(requests),

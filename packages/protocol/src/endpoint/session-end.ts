@@ -9,7 +9,7 @@ export interface SessionEnd {
   readonly reason: string;
   /** `remote`: the other end has closed the session, or has reported the error. */
   readonly side: ErrorSide;
-  /** What has failed; `undefined` if the session ended in order. Its `retryable` says whether to come back. */
+  /** The failure; `undefined` if the session ended in order. Its `retryable` says whether to come back. */
   readonly error: ProtocolError | undefined;
 }
 

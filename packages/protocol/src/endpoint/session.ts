@@ -37,8 +37,8 @@ export interface SendOptions {
   readonly to?: string | undefined;
   /**
    * Client: a message or request of which nothing was delivered moves on to the session that follows a lost one, and one
-   * that is made without a session waits for the next one, without a limit of time. What may have arrived is listed in `reset.unknown`, and is never
-   * repeated. At most 4 MiB wait without a session; beyond that calls fail with `over_budget`.
+   * that is made without a session waits for the next one, without a limit of time. Those that may have
+   * arrived are listed in `reset.unknown`, and are never repeated. At most 4 MiB wait without a session; beyond that calls fail with `over_budget`.
    *
    * @default false: it fails with the session, or is listed in `reset.notSent`
    */
@@ -83,8 +83,8 @@ export interface CloseResult {
  */
 export interface SessionReset extends Unconfirmed {
   /**
-   * Why the session was lost; or `reloaded` or `record_behind` of a session that goes on. `record_behind`: the server's
-   * record of the session has lost turns of which this client has heard, in a failover to a replica that lagged. What comes from
+   * Why the session was lost; or `reloaded` or `record_behind` of a session that continues. `record_behind`: the server's
+   * record of the session has lost turns that this client has seen, in a failover to a replica that lagged. Messages from
    * now on may repeat what came before, and the state of the session may lack messages that were acknowledged.
    */
   readonly reason: string;
@@ -102,7 +102,7 @@ export interface OwnEvents {
   state: SessionState;
   /**
    * The session was lost. A client that reconnects continues with a new one. Or it was taken up, and requests of the
-   * former page were interrupted; or it goes on with an earlier record: see {@link SessionReset.reason}.
+   * former page were interrupted; or it continues with an earlier record: see {@link SessionReset.reason}.
    */
   reset: SessionReset;
   /** The session ended with an error. */
@@ -121,11 +121,11 @@ export interface SessionEvents extends OwnEvents {}
 /**
  * A session, the same at both ends. Iterate over it to read one-way messages and tensors; it has one reader
  * at a time. The iteration ends when the session is closed, and throws the error of a session that failed. At a client
- * that reconnects it goes on over the session that follows a lost one; the event `reset` says what was lost.
+ * that reconnects it continues over the session that follows a lost one; the event `reset` says what was lost.
  *
  * A client that connects again sends in the next session what is called between two of them (`connecting`): such a call waits
  * for at most its `timeoutMs` and the `resumeWindowMs` of the client, at least 30 s, then it rejects with `timeout`; calls
- * with more than 4 MiB together reject with `over_budget`. What was written in a lost session is not sent again.
+ * with more than 4 MiB together reject with `over_budget`. Messages that were written in a lost session are not sent again.
  *
  * A promise that the application does not await may reject: no call of a session causes an unhandled rejection.
  *
@@ -137,7 +137,7 @@ export interface Session extends AsyncIterable<Message>, AsyncDisposal {
   readonly id: string;
   readonly state: SessionState;
   /**
-   * What the two ends agreed on. Between a lost session of a client and the next one, this is what was agreed on in the last.
+   * The agreement of the two ends. Between a lost session of a client and the next one, this is the agreement of the last.
    *
    * @throws {ProtocolError} `session_closed` before the session is established.
    */

@@ -69,7 +69,7 @@ export class StatsRecorder {
     this.receivedBytes += wireBytes;
   }
 
-  /** What was received; `undefined` before the first body. */
+  /** Counts of the received bodies; `undefined` before the first one. */
   get receivedBodies(): BodyCounts | undefined {
     return this.#received;
   }

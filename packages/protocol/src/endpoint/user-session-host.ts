@@ -28,5 +28,5 @@ export interface UserSessionHost extends SessionPort {
   close(options?: CloseOptions): Promise<CloseResult>;
 }
 
-/** What the session that an application holds sends with. */
+/** The methods with which the session of an application sends. */
 export type UserOutbound = Pick<Outbound, 'send' | 'request' | 'stream' | 'perform'>;

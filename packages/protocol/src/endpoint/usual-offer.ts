@@ -6,7 +6,7 @@ import { STANDARD_PARAMETERS } from '../control/standard.js';
 import { loadedEncodings } from '../tokenizer/loaded.js';
 import type { OfferOptions } from './options.js';
 
-/** What a page offers without a vocabulary. */
+/** The codecs that a page offers without a vocabulary. */
 export const LIGHT: readonly Algorithm[] = [Algorithm.TOKEN, Algorithm.DICTIONARY, Algorithm.NONE];
 
 /** Options that leave the offer as it is if they are not given. */
@@ -26,7 +26,7 @@ const usualSwitches = () =>
   Object.fromEntries(OFF_BY_DEFAULT.map((name) => [name, name !== Extension.REBUILD]));
 
 /**
- * What most pages offer, without the code that makes an offer of options; `undefined` if these are other options. The
+ * The offer of most pages, without the code that makes an offer of options; `undefined` for other options. The
  * parameters of link and context are the standard ones of the protocol, which follow from the default limits.
  */
 export function usualOffer(options: OfferOptions, limits: Limits): Capabilities | undefined {

@@ -1,12 +1,12 @@
 import type { Session, SessionEvents } from './session.js';
 
-/** What features of a server, and modules of a client, add to sessions: methods and events. */
+/** Methods and events that features of a server, and modules of a client, add to sessions. */
 
 /** A session, as a feature or a module has it. */
 export interface SessionPort<Of extends Session = Session> {
   /** The same session, as the application has it. */
   readonly session: Of;
-  /** Calls the listeners of an event. What one of them throws is logged, and reaches no other. */
+  /** Calls the listeners of an event. An error that one of them throws is logged, and reaches no other. */
   notify<Name extends keyof SessionEvents>(name: Name, event: SessionEvents[Name]): void;
 }
 
@@ -28,7 +28,7 @@ export interface Verb<Port, Args extends readonly unknown[], Result> {
   call(session: Port, ...args: Args): Result;
 }
 
-/** What one feature or module adds. */
+/** The additions of one feature or module. */
 export interface Additions<Of extends Session = Session, Port = SessionPort<Of>> {
   /** Methods of its own. */
   readonly verbs?: Verbs<Of, Port> | undefined;

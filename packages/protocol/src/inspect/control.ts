@@ -163,7 +163,7 @@ function summaryOf(message: Message): string {
       if (move)
         return clauses(
           `the server shuts down at ${dateOf(deadline)}`,
-          `the session goes on over another connection, opened within ${number(retryAfterMs / 1000)} s`,
+          `the session continues over another connection, opened within ${number(retryAfterMs / 1000)} s`,
         );
       return clauses(
         `the server shuts down at ${dateOf(deadline)}`,

@@ -8,7 +8,7 @@ import { Assembler } from '../link/reassembly.js';
 import type { Continuation } from './explanation.js';
 import { catchFault } from './report.js';
 
-/** What a link frame does not state itself and only the session knows. */
+/** Facts about a link frame that it does not state itself and only the session knows. */
 export interface FrameContext {
   /** The body that the frame continues, unless it begins one. */
   readonly continues: Continuation | undefined;

@@ -28,7 +28,7 @@ export interface ExplainedField {
   readonly offset: number;
   /** Length in bytes. */
   readonly length: number;
-  /** What it means. */
+  /** Its meaning. */
   readonly note?: string | undefined;
   /** A credential: its value is redacted, and its bytes should not be shown. */
   readonly isSecret?: true | undefined;

@@ -1,9 +1,9 @@
 import type { FieldReader } from './field-reader.js';
 import { type MutableField, truncate } from './report.js';
 
-/** What the MessagePack and the JSON walk share: depth, notes, values, and the removal of credentials. */
+/** The common code of the MessagePack and the JSON walk: depth, notes, values, and the removal of credentials. */
 
-/** What the entry at a path means. */
+/** The meaning of the entry at a path. */
 export type NoteOf = (path: readonly string[], value: MutableField['value']) => string | undefined;
 
 /** Walks are recursive, so that no configured limit may exhaust the stack. */

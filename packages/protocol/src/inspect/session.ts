@@ -34,7 +34,7 @@ export function createSessionExplainer(
   return { explain: (direction, frame) => explain(direction, frame).explanation };
 }
 
-/** What a control message changes about the session. */
+/** The change of the session by a control message. */
 export type SessionStep =
   /** HELLO: the connection tries to begin a session, or to resume one. */
   | { readonly kind: 'offered' }

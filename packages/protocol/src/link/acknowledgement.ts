@@ -48,7 +48,7 @@ export class Acknowledgement {
     this.#schedule(now);
   }
 
-  /** Acknowledges at most `ceiling` frames, as later ones are not on record. A lower one than before is possible. */
+  /** Acknowledges at most `ceiling` frames, as later ones are not recorded yet. A lower one than before is possible. */
   raise(ceiling: number, now: number): void {
     this.ceiling = ceiling;
     if (Math.min(this.received, ceiling) > this.#acknowledged) this.#schedule(now);

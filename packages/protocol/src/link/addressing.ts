@@ -17,7 +17,7 @@ export const MAX_ALIASES = 256;
 const CLIENT_ID = /^[A-Za-z0-9_-]{1,128}$/;
 /** The server's own names. */
 const SERVER_NAME = /^@[a-z]{1,32}$/;
-/** What the server calls the clients of other principals. No client can choose such an ID. */
+/** The form of the IDs that the server gives to clients of other principals. No client can choose such an ID. */
 const FOREIGN = /^~[A-Za-z0-9_-]{1,127}$/;
 const RESERVED: ReadonlySet<string> = new Set(['shared', 'session']);
 

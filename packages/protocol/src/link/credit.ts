@@ -33,7 +33,7 @@ export interface InitialCredit {
   readonly stream: number;
 }
 
-/** What was spent on one stream, and up to where the peer accepts. */
+/** The credit that was spent on one stream, and the mark up to which the peer accepts more. */
 export interface SendAccount {
   spent: number;
   limit: number;

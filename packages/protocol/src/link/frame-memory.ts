@@ -24,7 +24,7 @@ const MAX_RING = 128 * 1024;
 const MAX_SPARE = 1088 * 1024;
 /**
  * All sessions together may keep this much, and as much again as their frames in flight take: with a thousand sessions
- * that send 16 KiB each, some wait for a confirmation while others have spares, and all of them go on to send.
+ * that send 16 KiB each, some wait for a confirmation while others have spares, and all of them continue to send.
  */
 const MIN_SPARE_OF_ALL = 16 * 1024 * 1024;
 

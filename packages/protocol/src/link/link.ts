@@ -149,7 +149,7 @@ export class Link implements OutboxListener {
     return this.#receiveCredit.unread;
   }
 
-  /** What holds its state beside the counts of frames, for a link that replaces it and for snapshots. */
+  /** The parts that hold its state beside the counts of frames, for a link that replaces it and for snapshots. */
   get parts(): LinkParts {
     return {
       streams: this.#streams,
@@ -174,7 +174,7 @@ export class Link implements OutboxListener {
     return this.#half;
   }
 
-  /** Everything queued on a stream is written, perhaps by the link that this one goes on from. */
+  /** Everything queued on a stream is written, perhaps by the link that this one continues from. */
   handleDrained(streamId: number): void {
     this.streams.handleDrained(streamId);
   }
@@ -289,8 +289,8 @@ export class Link implements OutboxListener {
   }
 
   /**
-   * CLOSE follows: from now on the link queues no counted frame on its own account. What has arrived is acknowledged first, as the
-   * peer of an end that goes away right after its CLOSE cannot tell otherwise whether it was received.
+   * CLOSE follows: from now on the link queues no counted frame on its own account. Received frames are acknowledged first,
+   * as the peer of an end that goes away right after its CLOSE cannot tell otherwise whether its frames were received.
    */
   stopSending(): void {
     if (this.acknowledgement.due < Infinity) this.acknowledgement.send();

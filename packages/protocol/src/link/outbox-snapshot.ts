@@ -7,7 +7,7 @@ import { decodeLinkFrame, isCounted, LinkKind } from './frame.js';
 import type { Outbox } from './outbox.js';
 import { isStreamed, type QueueItem, type SendQueue } from './send-queue.js';
 
-/** What waits to be written or acknowledged, as plain values. */
+/** The frames that wait to be written or acknowledged, as plain values. */
 
 const STARTED = 1;
 const BLOCKED = 2;

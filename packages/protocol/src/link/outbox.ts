@@ -141,7 +141,7 @@ export class Outbox implements UncountedFrames {
     return this.parts.queues.flatMap((queue) => queue.unwritten());
   }
 
-  /** What holds its state, for a snapshot: the peer's rates delay nothing at a server, which it leaves out. */
+  /** Its state, for a snapshot: the peer's rates delay nothing at a server, which it leaves out. */
   get parts(): OutboxState {
     const queues = [...(this.#streams?.values() ?? [])];
     if (this.#messages !== undefined) queues.unshift(this.#messages);

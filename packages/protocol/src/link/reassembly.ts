@@ -198,7 +198,7 @@ export class Assembler {
     if (more ? length >= totalLength : length !== totalLength) {
       throw new ProtocolError(
         'bad_frame',
-        `a body of ${totalLength} bytes, as its first frame states, ${more ? 'goes on' : 'ends'} at ${length}`,
+        `a body of ${totalLength} bytes, as its first frame states, ${more ? 'continues' : 'ends'} at ${length}`,
       );
     }
     body.length = length;

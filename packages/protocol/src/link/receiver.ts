@@ -13,20 +13,20 @@ export type LinkEvent =
   | {
       readonly type: 'message';
       readonly body: ReceivedBody;
-      /** On record: it is the so-many-th of its session. */
+      /** In a recorded session: its number in the session. */
       readonly number?: number;
-      /** On record: a process that died may have handled it, without putting that on record. */
+      /** In a recorded session: a process that died may have handled it without recording that. */
       readonly redelivered?: boolean;
     }
   | {
       readonly type: 'request';
       readonly streamId: number;
       readonly body: ReceivedBody;
-      /** On record: its handler is called for the so-many-th time. @default 1 */
+      /** In a recorded session: how often its handler has been called, this call included. @default 1 */
       readonly attempt?: number;
-      /** On record: the parts that handlers before it have said. @default none */
+      /** In a recorded session: the parts that former calls of the handler yielded. @default none */
       readonly yielded?: readonly CodedBody[];
-      /** On record: the ID under which its reply was kept. @default it was not */
+      /** In a recorded session: the ID under which its reply was kept. @default it was not */
       readonly kept?: string | undefined;
     }
   /** A part of a tensor: a request that is handed on as it arrives. */

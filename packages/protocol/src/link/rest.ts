@@ -4,8 +4,8 @@ import type { Link } from './link.js';
 import type { LastStreams } from './streams.js';
 
 /**
- * What is left of a link while nothing is under way: its counts, the credit of one-way messages, and names and context
- * if there are any. Another link goes on from it. Only servers do this, which have many idle sessions.
+ * The rest of a link while nothing is under way: its counts, the credit of one-way messages, and names and context
+ * if there are any. Another link continues from it. Only servers do this, which have many idle sessions.
  */
 export class RestedLink {
   /** The streams that the next link begins with. */

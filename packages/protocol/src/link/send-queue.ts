@@ -23,7 +23,7 @@ export type QueueItem = UnwrittenBody | SignalFrame;
 /** Whether the bytes of an item are fed while it is written. */
 export const isStreamed = (item: QueueItem): item is StreamedBody => 'waiting' in item;
 
-/** What is queued on all streams together. */
+/** The totals of the queues of all streams. */
 export interface QueueTotals {
   queuedBytes: number;
   queuedItems: number;

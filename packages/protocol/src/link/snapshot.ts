@@ -52,7 +52,7 @@ export function linkFields(link: Link, now: number): Fields {
   };
 }
 
-/** Where the stream IDs go on; a restored link is created with it. @throws {ProtocolError} `bad_message`. */
+/** Where the stream IDs continue; a restored link is created with it. @throws {ProtocolError} `bad_message`. */
 export function lastStreamsOf(fields: Fields): LastStreams {
   const list = new ValueList(get(objectField(fields, 'streams'), 'last'), 'the last streams');
   const [local, remote] = [list.count(MAX_STREAM_ID), list.count(MAX_STREAM_ID)];

@@ -64,7 +64,7 @@ export class StreamCloser {
     this.#finishAnswered(stream);
   }
 
-  /** Cancels a stream of this end. Returns `true` if it is over at once, as the peer never heard of it. */
+  /** Cancels a stream of this end. Returns `true` if it is over at once, as the peer never learned of it. */
   cancel(streamId: number): boolean {
     const stream = this.#streams.get(streamId);
     if (stream === undefined || !stream.local || stream.cancelled) return false;

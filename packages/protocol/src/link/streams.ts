@@ -26,7 +26,7 @@ export interface OpenStream {
   runsToCompletion: true | undefined;
 }
 
-/** The largest IDs that the streams of a session have had, which is where a rebuilt link goes on; 0 if none was opened. */
+/** The largest IDs that the streams of a session have had, which is where a rebuilt link continues; 0 if none was opened. */
 export interface LastStreams {
   readonly local: number;
   readonly remote: number;
@@ -81,7 +81,7 @@ export class StreamTable {
   }
 
   /**
-   * Goes on with streams of the link that this one replaces. None of them was opened by this one.
+   * Continues the streams of the link that this one replaces. None of them was opened by this one.
    *
    * @param expected streams of the peer whose requests it writes again.
    */

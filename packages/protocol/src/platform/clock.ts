@@ -7,8 +7,8 @@ declare function clearInterval(timer: unknown): void;
 /** Monotonic time in milliseconds, and timers. */
 export interface Clock {
   /**
-   * What to add to a reading of now for Unix milliseconds. It changes if the clock of the machine is set, and while the machine
-   * sleeps if `now()` stands still then.
+   * The milliseconds to add to a reading of `now()` for Unix time. They change if the clock of the machine is set, and while
+   * the machine sleeps if `now()` stands still then.
    */
   readonly timeOrigin: number;
   now(): number;

@@ -8,7 +8,7 @@ import type { BodyToSend, OutgoingTransfer } from '../link/link.js';
  * ACCEPT nothing can be sent.
  */
 export interface Channel {
-  /** Server: something is told when it is on record. @default false */
+  /** Server: something will be told once it is recorded. @default false */
   readonly hasUntold?: boolean;
   /** Whether streams, requests and fragments are available. */
   readonly hasLink: boolean;
@@ -17,7 +17,7 @@ export interface Channel {
   /** Streams that this end may open now, of the {@link maxStreams} that the peer allows. */
   readonly freeStreams: number;
   readonly maxStreams: number;
-  /** What each direction keeps for context coding; `undefined` unless that was agreed. */
+  /** The messages that each direction keeps for context coding; `undefined` unless that was agreed. */
   readonly contextUse: { readonly sent: ContextUse; readonly received: ContextUse } | undefined;
   /** Bytes of memory of messages that context coding keeps packed, beyond the first MiB of each direction. */
   readonly packedBytes: number;

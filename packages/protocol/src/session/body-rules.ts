@@ -34,7 +34,7 @@ export function addressingOf({ extensions }: Negotiated): Addressing | undefined
   return by === undefined ? undefined : ADDRESSED_BY[by];
 }
 
-/** What the peer states about its link, within the limits that it announced. */
+/** The peer's parameters of its link, within the limits that it announced. */
 export function peerLink({ role, negotiated, peerExtensions }: BodyRulesOptions): LinkParameters {
   const peer = linkParameters(peerExtensions);
   const announced = ANNOUNCED_TO[role](negotiated)['maxStreams'] ?? Infinity;

@@ -9,9 +9,9 @@ import type { BodyRulesOptions } from './body-rules.js';
 
 /** `Have` and `KeptBodies` in their form on the wire. */
 export interface TakenUpBodies {
-  /** What the page before has left. */
+  /** The bodies that the page before had, as it left them. */
   readonly have: Fields;
-  /** What the server has. */
+  /** The bodies that the server has. */
   readonly kept: Fields;
 }
 
@@ -25,11 +25,11 @@ export interface ChannelOptions extends BodyRulesOptions {
   readonly limiter?: RateLimiter | undefined;
   /** Client: the streams of the session that this page has taken up. @default none */
   readonly last?: LastStreams | undefined;
-  /** Client: the state of the session on record that this page took up from the page before. @default none */
+  /** Client: the state of the recorded session that this page took up from the page before. @default none */
   readonly takenUp?: TakenUpBodies | undefined;
-  /** Server: bytes that a session may have on record. @default Infinity */
+  /** Server: the most bytes that the record of a session may have. @default Infinity */
   readonly maxRecordSize?: number | undefined;
-  /** Server: parts do not wait until they are on record. @default false */
+  /** Server: parts do not wait until they are recorded. @default false */
   readonly tellsBeside?: boolean | undefined;
   /** Writes DATA envelopes; `undefined` in `m2m.v1`, which has bare frames instead. */
   readonly envelopes: { sendData(payload: DataPayload, body: CodedBody): void } | undefined;

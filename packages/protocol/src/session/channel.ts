@@ -31,7 +31,7 @@ export class LinkChannel implements SessionChannel {
   /** The streams that the first link begins with. */
   readonly #last: LastStreams | undefined;
   #link: Link | undefined;
-  /** What is left of the last link. */
+  /** The rest of the last link. */
   #rested: RestedLink | undefined;
 
   constructor(session: ChannelHost, options: ChannelOptions) {
@@ -257,7 +257,7 @@ export class LinkChannel implements SessionChannel {
   }
 }
 
-/** What follows from an agreement alone, which many sessions of a server share. */
+/** Values that follow from an agreement alone, which many sessions of a server share. */
 interface Agreed {
   readonly rules: BodyRules;
   readonly link: Omit<LinkOptions, 'outbox' | 'gate' | 'streams' | 'last'>;
@@ -291,7 +291,7 @@ export function linkOptionsOf(options: ChannelOptions): LinkOptions {
   return { ...agreedOf(options).link, outbox, gate: limiter, streams, last };
 }
 
-/** What both ends keep of earlier messages. */
+/** How much both ends keep of earlier messages. */
 function contextOf(own: StringMap, peer: StringMap): ContextParameters {
   return agreeOnContext(own[Extension.CONTEXT] ?? '', peer[Extension.CONTEXT] ?? '');
 }

@@ -13,7 +13,7 @@ export function channelOf({ extensions }: Negotiated): ChannelModule['Channel'] 
   return extensions[Extension.REBUILD] === undefined ? MovableChannel : RebuildableChannel;
 }
 
-/** What goes on record of the session with this channel. */
+/** The record of the session with this channel; `undefined` if it is not recorded. */
 export function recordOf(channel: Channel): DurableSession | undefined {
   return channel instanceof DurableChannel ? channel : undefined;
 }

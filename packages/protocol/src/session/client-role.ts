@@ -209,7 +209,7 @@ export class ClientRole implements Role {
     this.#drain(undefined);
     this.#ticket?.renew(answer);
     const { rebuilt, reason } = answer;
-    // Before anything comes again. A session that closes waits for nothing of what the record lacks.
+    // Before anything comes again. A session that closes awaits nothing that the record lacks.
     if (reason === RECORD_BEHIND && session.lifecycle === LifecycleState.SUSPENDED)
       session.emit({ type: 'behind' });
     if (rebuilt === undefined) session.channel.resume(answer.received);
@@ -219,7 +219,7 @@ export class ClientRole implements Role {
     this.#sendReady();
   }
 
-  /** The process that had the session is gone, and another one goes on with it. */
+  /** The process that had the session is gone, and another one continues the session. */
   #goOnWith({ kept }: RebuiltLink): void {
     const { channel } = this.#session;
     if (kept === undefined || channel.goOnWith === undefined)

@@ -18,7 +18,7 @@ export function disconnectError(closeCode: number, reason: string, isConnecting:
   return new ProtocolError(code, message, options);
 }
 
-/** What a close code of the peer means. After `taken_over`, reconnecting would only take the session back again. */
+/** The error code for a close code of the peer. After `taken_over`, reconnecting would only take the session back again. */
 const CODES: Readonly<Record<number, ProtocolError['code']>> = {
   [CloseCode.UNAUTHENTICATED]: 'unauthenticated',
   [CloseCode.FORBIDDEN]: 'forbidden',

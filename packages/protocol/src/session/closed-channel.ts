@@ -47,7 +47,7 @@ export interface SessionChannel extends Channel {
   stopSending(): void;
   /** @throws {ProtocolError} `bad_frame` if the peer cannot have received `received` counted frames. */
   confirmResumed(received: number): void;
-  /** Goes on over a new connection. @throws {ProtocolError} as {@link confirmResumed}. */
+  /** Continues over a new connection. @throws {ProtocolError} as {@link confirmResumed}. */
   resume(received: number): void;
   /**
    * Whether the link can be rebuilt for a peer that has received `received` counted frames: that count is possible, and
@@ -55,17 +55,17 @@ export interface SessionChannel extends Channel {
    */
   canRebuild?(received: number): boolean;
   /**
-   * Goes on over a new connection with a new link. Everything that streams were doing is interrupted, and one-way
+   * Continues over a new connection with a new link. Everything that streams were doing is interrupted, and one-way
    * messages that the peer has not received are sent again. Emits `cancel` for the peer's requests and `failure` for
    * those of this end.
    */
   rebuild?(received: number): RebuiltLink;
 
-  // Only of sessions on record; see `DURABLE_ONLY`.
+  // Only of recorded sessions; see `DURABLE_ONLY`.
 
-  /** Server: an ACCEPT is not on record, and nothing is written before it is. */
+  /** Server: an ACCEPT is not recorded yet, and nothing is written before it is. */
   readonly isHeldBack?: boolean;
-  /** Server: something will be written when it is on record. */
+  /** Server: something will be written when it is recorded. */
   readonly hasUntold?: boolean;
   /** Server: counted frames that were received and may be acknowledged. */
   readonly durableFrames?: number;
@@ -87,7 +87,7 @@ export interface SessionChannel extends Channel {
   /** Client: as {@link stateHave}, of what the next page will have. */
   readonly left?: Fields;
   /**
-   * Client: goes on with a new link.
+   * Client: continues with a new link.
    *
    * @throws {ProtocolError} `bad_acceptance` if the server has something else than what the client has written.
    */

@@ -27,7 +27,7 @@ export const ClosingState = {
 } as const;
 export type ClosingState = (typeof ClosingState)[keyof typeof ClosingState];
 
-/** What moves the handshake. */
+/** The events that advance the handshake. */
 export type ClosingEvent =
   /** The lifecycle begins to close. */
   | 'begin'
@@ -54,9 +54,9 @@ const NORMAL_CLOSE: ClosePayload = Object.freeze({ reason: CloseReason.NORMAL, m
 /** How a session closes, and what it leaves undelivered. */
 export class Closing {
   state: ClosingState = ClosingState.OPEN;
-  /** What this end states in its CLOSE. */
+  /** The payload of this end's CLOSE. */
   payload: ClosePayload = NORMAL_CLOSE;
-  /** What the peer has stated in its CLOSE. */
+  /** The payload of the peer's CLOSE. */
   received: ClosePayload | undefined;
   readonly #outbox: Outbox;
   /** Tensors that were cut short when the peer closed. */

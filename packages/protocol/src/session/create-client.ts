@@ -6,7 +6,7 @@ import type { SessionCore, SessionOptions } from './types.js';
 /**
  * Creates the client's end of a session, without the code of a server.
  *
- * @param code what is loaded of it. A session on record needs `openChannel` always.
+ * @param code the loaded parts of it. A recorded session always needs `openChannel`.
  */
 export function createClientSession(options: Omit<SessionOptions, 'role'>, code: SessionCode): SessionCore {
   return new Core({ ...options, role: 'client' }, (session) => new ClientRole(session), code);

@@ -9,8 +9,8 @@ export function createServerSession(options: SessionOptions): ServerSessionCore 
 }
 
 /**
- * Goes on with the session of another process, which must not go on with it. Its connection is the driver's to bring:
- * the one that the session had, or after `handleDisconnected` another one that resumes it.
+ * Continues the session of another process, which must not use it any more. The driver brings the connection: the one
+ * that the session had, or after `handleDisconnected` another one that resumes it.
  *
  * @param options of a server. The session keeps its agreement, even if this server makes another one with new clients.
  * @param snapshot what {@link ServerSessionCore.snapshot} has returned.

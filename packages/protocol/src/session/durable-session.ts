@@ -3,29 +3,30 @@ import type { BodyToSend } from '../link/body-to-send.js';
 import type { AcceptedResume } from './resume-token.js';
 
 /**
- * What a session puts on record, if its server wants that. It writes one commit after the other: the next one waits until the present
- * one is on record, so each of them may be written again until its answer arrives. All of a commit is written, or nothing.
+ * The record of a session, if its server wants one. A session writes one commit after the other: the next one waits until
+ * the present one is recorded, so each of them may be written again until its answer arrives. All of a commit is written,
+ * or nothing.
  */
 
 /** Everything that happened in a session since the commit before. */
 export interface Commit {
-  /** From 1 in each process that has the session: what is on record under this number is not written again. */
+  /** From 1 in each process that has the session: a commit that is recorded under this number is not written again. */
   readonly number: number;
   /** Only in the first commit of a session: its ID and agreement, which never change. */
   readonly begin: Uint8Array | undefined;
-  /** Who may resume the session from now on: ACCEPT is not sent before that is on record. */
+  /** Who may resume the session from now on: ACCEPT is not sent before that is recorded. */
   readonly accept: AcceptedResume | undefined;
-  /** One-way messages of the client that are handled, but for those that are on record as open. */
+  /** One-way messages of the client that are handled, but for those that are recorded as open. */
   readonly handled: number | undefined;
   /** Messages of the client to other clients, among those that are handled, which none of their sessions has yet. */
   readonly opened: readonly number[];
-  /** Such messages that were on record as open, and are not any more. */
+  /** Such messages that were recorded as open, and are settled now. */
   readonly settled: readonly number[];
   /** A mark for each other session that has sent a message to this one; 0 forgets a session. */
   readonly heard: ReadonlyMap<string, number>;
   /** The application's state of the session. */
   readonly state: Uint8Array | undefined;
-  /** What parts of the server keep with the session, by their names; empty is nothing. */
+  /** The bytes that parts of the server keep with the session, by their names; empty bytes are not kept. */
   readonly saved: ReadonlyMap<string, Uint8Array>;
   /** One-way messages to the client. */
   readonly messages: readonly NumberedBody[];
@@ -43,13 +44,13 @@ export interface NumberedBody {
   readonly body: Uint8Array;
 }
 
-/** What happened to one request of the client, and its reply. */
+/** The changes of one request of the client, and of its reply. */
 export interface StreamCommit {
   /** Its handler is about to be called, for the so-many-th time. */
   readonly attempt: number | undefined;
   /** The handler is to be called again if this process dies. */
   readonly isRepeatable: boolean;
-  /** The reply is kept under this ID, which another process that goes on with it has to know. */
+  /** The reply is kept under this ID, which another process that continues the reply has to know. */
   readonly kept: string | undefined;
   /** The number of the first of the parts; parts count from 0. */
   readonly from: number;
@@ -60,7 +61,7 @@ export interface StreamCommit {
   readonly isForgotten: boolean;
 }
 
-/** What never changes in a session: its ID, that of its client and its agreement. */
+/** The constants of a session: its ID, that of its client and its agreement. */
 export interface SessionBegin {
   readonly id: string;
   readonly answer: Answer;
@@ -69,15 +70,15 @@ export interface SessionBegin {
 }
 
 /**
- * A session as its driver sees it, if its server puts it on record. The driver writes one commit after the other, and ends the
- * session with `fenced` if another process has it.
+ * A recorded session as its driver sees it. The driver writes one commit after the other, and ends the session with
+ * `fenced` if another process has it.
  */
 export interface DurableSession {
-  /** The application's state of the session, whether or not it is on record already. */
+  /** The application's state of the session, whether or not it is recorded already. */
   readonly state: Uint8Array | undefined;
   /** One-way messages of the client that are handled. */
   readonly handled: number;
-  /** The client that has resumed it had heard of commits that the record lacked, and is told so. */
+  /** The client that has resumed it had received effects of commits that the record lacked, and is notified. */
   readonly isBehind: boolean;
   /** Calls `wake` each time that a commit can be polled, also now if one can. `wake` must not poll it before it has returned. */
   whenDue(wake: () => void): void;
@@ -87,14 +88,14 @@ export interface DurableSession {
    * @param takesAll also a commit that only says what is not needed any more.
    */
   pollCommit(takesAll?: boolean): Commit | undefined;
-  /** The commit that {@link pollCommit} has returned is on record. */
+  /** The commit that {@link pollCommit} has returned is recorded. */
   handleCommitted(now: number): void;
   /** The application has handled all messages of the client up to `number`. */
   handle(number: number): void;
   /** @throws {ProtocolError} `over_budget` if the record would become too large. */
   setState(state: Uint8Array): void;
   /**
-   * What a part of the server keeps with the session, in the next commit; empty is nothing.
+   * Keeps bytes of a part of the server with the session, in the next commit; empty bytes remove them.
    *
    * @throws {ProtocolError} as {@link setState}.
    */
@@ -104,9 +105,9 @@ export interface DurableSession {
    * keeps it, and says it again to another process, also if later ones are handled.
    */
   isOpen(number: number): boolean;
-  /** The session of that client has the message, on record if that one is put on record, or the client is told that it has not. */
+  /** The receiving session has the message, recorded if that session is, or the client is told that it has not. */
   settle(number: number): void;
-  /** What {@link hear} has put on record in processes before this one. */
+  /** The marks that {@link hear} recorded in former processes. */
   readonly heard: ReadonlyMap<string, number>;
   /**
    * A message to the client that was sent just now is that of another session, which has this mark from now on. 0 forgets the
@@ -114,16 +115,16 @@ export interface DurableSession {
    */
   hear(sender: string, mark: number): void;
   /**
-   * Puts a state and messages to the client on record, and the messages of the client up to `handled` as handled: all of it
-   * in one commit, or nothing.
+   * Records a state and messages to the client, and the messages of the client up to `handled` as handled: all of it in one
+   * commit, or nothing.
    *
    * @throws {ProtocolError} as `Channel.send` and {@link setState}; nothing has happened then.
    */
   commit(handled: number, state: Uint8Array | undefined, bodies: readonly BodyToSend[]): void;
   /** The handler of a request is to be called again if this process dies. */
   repeat(streamId: number): void;
-  /** The reply to a request is kept under an ID, with which another process goes on. */
+  /** The reply to a request is kept under an ID, under which another process continues it. */
   keep(streamId: number, id: string): void;
-  /** Calls `then` when everything so far is on record, at once if it is. */
+  /** Calls `then` when everything so far is recorded, at once if it is. */
   afterCommit(then: () => void): void;
 }

@@ -10,11 +10,11 @@ export type SessionState = 'connecting' | 'established' | 'suspended' | 'closing
 export type SessionEvent =
   | LinkEvent
   /**
-   * Client: the session that the options named goes on, with a rebuilt link. `cancelled` lists the requests of the former
+   * Client: the session that the options named continues, with a rebuilt link. `cancelled` lists the requests of the former
    * page that this has interrupted.
    */
   | { readonly type: 'takenUp'; readonly cancelled: readonly number[] }
-  /** Client: the session goes on, and its record lacks commits of which this end has heard. Nothing has come since. */
+  /** Client: the session continues, and its record lacks commits of which this end has seen effects. Nothing arrived since. */
   | { readonly type: 'behind' }
   /** Server: call `accept` or `reject`, at once or later. */
   | { readonly type: 'hello'; readonly hello: HelloPayload }

@@ -1,7 +1,7 @@
 import type { GoAwayPayload } from '../control/messages.js';
 
 /**
- * What the server has announced about draining, and whether the client knows. GOAWAY is followed by a PING,
+ * The server's announcement of draining, and whether the client knows it. GOAWAY is followed by a PING,
  * and its PONG proves that the client has read both: requests that it sent before are served, later ones
  * are refused.
  */

@@ -107,7 +107,7 @@ function receiveControl(
       // It has been of use to the driver already.
       return;
     }
-    // Only the first one is reported, so that a peer that goes on cannot fill the log.
+    // Only the first one is reported, so that a peer that sends more of them cannot fill the log.
     if (session.unknownMessages++ > 0) return;
     session.emit({ type: 'warning', message: 'a message of unknown type was ignored' });
     return;
@@ -195,7 +195,7 @@ function assertSize(size: number, max: number): void {
   throw new ProtocolError('message_too_large', `a message of ${size} bytes; at most ${max} are accepted`);
 }
 
-/** What a held frame costs beside its bytes, so that empty frames are bounded as well. */
+/** The cost of a held frame beside its bytes, so that empty frames are bounded as well. */
 const FRAME_OVERHEAD = 64;
 
 /**

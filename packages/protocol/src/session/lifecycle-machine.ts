@@ -11,7 +11,7 @@ import type {
  * The machine that says which state of a session follows which, and a step of it for Node; pages load
  * `lifecycle-table.ts` in its place. After a change, `npm run docs` writes the table again.
  *
- * A lost connection suspends a session if resume was agreed, and a closing session goes on closing; a violation
+ * A lost connection suspends a session if resume was agreed, and a closing session continues to close; a violation
  * always ends it.
  */
 

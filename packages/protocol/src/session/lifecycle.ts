@@ -40,7 +40,7 @@ export const LifecycleEvent = {
 } as const;
 export type LifecycleEvent = (typeof LifecycleEvent)[keyof typeof LifecycleEvent];
 
-/** What the session core must do when a state is entered. */
+/** The duties of the session core when a state is entered. */
 export const LifecycleEffect = {
   AWAIT_HELLO: 'awaitHello',
   AWAIT_ACCEPT: 'awaitAccept',

@@ -57,7 +57,7 @@ function greetingOf(client: SessionCore): HelloPayload {
 
 let server: ServerSessionCore;
 let hello: HelloPayload;
-/** What the server has sent on its first connection, of which the client reads nothing. */
+/** The frames of the server on its first connection, of which the client reads none. */
 let lost: Frames;
 beforeEach(() => {
   hello = greetingOf(newClient());

@@ -10,7 +10,7 @@ interface Replacement {
   readonly answer: RebuiltLink;
 }
 
-/** What is left of the links before the present one; see {@link Rebuilding}. */
+/** The rest of the links before the present one; see {@link Rebuilding}. */
 export interface FormerLinks {
   readonly unread: number;
   readonly handled: ReadonlySet<number> | undefined;
@@ -18,7 +18,7 @@ export interface FormerLinks {
 
 /**
  * Server: replaces the link of a session for a page that was loaded again and has nothing of the former one. The
- * application goes on: it reads messages that arrived before, and its handlers return when they do. Both are bounded,
+ * application continues: it reads messages that arrived before, and its handlers return when they do. Both are bounded,
  * as a page could fill memory otherwise by being loaded again and again.
  */
 export class Rebuilding {

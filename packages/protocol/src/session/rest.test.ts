@@ -86,7 +86,7 @@ describe('a session that rests', () => {
     expect([core.state, core.isAwake]).toEqual(['established', false]);
   });
 
-  it('goes on when either end sends', () => {
+  it('continues when either end sends', () => {
     const { core, rest, simulation, say, read } = used();
     for (let round = 0; round < 3; round++) {
       expect(rest()).toBe(true);

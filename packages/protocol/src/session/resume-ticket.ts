@@ -3,7 +3,7 @@ import type { Fields } from '../base/fields.js';
 import type { RebuiltLink, ResumeAnswer, ResumeOffer } from '../control/messages.js';
 import type { TakenUpBodies } from './channel-options.js';
 
-/** What a client needs to resume a session; another page takes the session up with it. */
+/** The data that a client needs to resume a session; another page takes the session up with it. */
 export interface Ticket {
   readonly sessionId: string;
   /** The token of the last ACCEPT; a secret. */
@@ -12,11 +12,11 @@ export interface Ticket {
   readonly attempt: number;
   /** Counted frames that were received. */
   readonly received: number;
-  /** Of a session on record: what the page has, as HELLO states it, but for requests. */
+  /** Of a recorded session: what the page has, as HELLO states it, but for requests. */
   readonly have?: Fields | undefined;
 }
 
-/** What a page has that has just begun. */
+/** The state of a page that has just begun. */
 export const NOTHING: Fields = { messages: 0, sent: 0, written: 0, opened: 0, heard: 0, streams: [] };
 
 /** The client's side of resuming a session; see `resume-token.ts`. */
@@ -54,9 +54,9 @@ export function assertAnswer(answer: ResumeAnswer | undefined): ResumeAnswer {
 }
 
 /**
- * What the server has rebuilt for the session that HELLO named; `undefined` if it begins a new session.
+ * The link that the server has rebuilt for the session that HELLO named; `undefined` if it begins a new session.
  *
- * @throws {ProtocolError} `bad_acceptance` if it goes on with a session or a link that this end does not have.
+ * @throws {ProtocolError} `bad_acceptance` if it continues a session or a link that this end does not have.
  */
 export function assertTakenUp(
   ticket: Ticket | undefined,
@@ -75,7 +75,7 @@ export function assertTakenUp(
 }
 
 /**
- * The state of a session on record that a page took up from the page before.
+ * The state of a recorded session that a page took up from the page before.
  *
  * @throws {ProtocolError} `bad_acceptance` if the server does not say what it has.
  */

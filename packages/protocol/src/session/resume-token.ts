@@ -18,7 +18,7 @@ export interface ResumeState {
   readonly isRebuilt: boolean;
 }
 
-/** What another process needs to accept the tokens of this one. */
+/** The data that another process needs to accept the tokens of this one. */
 export interface AcceptedResume {
   /** SHA-256 of the valid tokens, in hexadecimal. */
   readonly tokens: readonly string[];
@@ -65,7 +65,7 @@ export class ResumeGuard {
     this.#isRebuilt = isRebuilt;
   }
 
-  /** What another process needs to accept the tokens of this one. */
+  /** The data that another process needs to accept the tokens of this one. */
   get accepted(): AcceptedResume {
     const previous = this.#previous === undefined ? [] : [hashOf(this.#previous)];
     return { tokens: [hashOf(this.token), ...previous], attempt: this.#lastAttempt };
@@ -130,7 +130,7 @@ export class ResumeGuard {
 /** No token that an end of ours has issued begins so. */
 const NONCE = 'nonce:';
 
-/** What stands for the nonce of a HELLO in place of a token. */
+/** The text that stands for the nonce of a HELLO in place of a token. */
 export function nonceToken(nonce: Uint8Array): string {
   return NONCE + toHex(nonce);
 }

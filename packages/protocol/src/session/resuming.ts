@@ -8,12 +8,12 @@ import type { ResumeGuard } from './resume-token.js';
 import type { RoleHost } from './role.js';
 import type { SessionOptions } from './types.js';
 
-/** What a server answers to a HELLO. */
+/** The answer of a server to a HELLO. */
 
 /** Throws the error of a callback of the application, such as the one for maps or tokens. */
 export function answerTo(hello: HelloPayload, options: SessionOptions, isDurable: boolean): Answer {
   const { subprotocol, capabilities, agreements = new AgreementCache() } = options;
-  const scope = isDurable ? `${subprotocol} on record` : subprotocol;
+  const scope = isDurable ? `${subprotocol} recorded` : subprotocol;
   return agreements.recall(hello, scope, (offer, key) => {
     const outcome = negotiate(offer, capabilities);
     const negotiated = outcome.accepted
@@ -23,7 +23,7 @@ export function answerTo(hello: HelloPayload, options: SessionOptions, isDurable
   });
 }
 
-/** Whether the session can go on with what the client has of it. */
+/** Whether the session can continue from the state that the client has of it. */
 export function canGoOn(session: RoleHost, offer: ResumeOffer, guard: ResumeGuard): boolean {
   const { isEstablished, isLost, lifecycle, channel } = session;
   const isOpen = isEstablished || (isLost && lifecycle === LifecycleState.SUSPENDED);
@@ -41,7 +41,7 @@ function canRebuild({ channel, negotiated }: RoleHost, offer: ResumeOffer, guard
   return offer.have !== undefined && channel.canGoOnFrom(offer.have, true);
 }
 
-/** What the client of a session on record has, if the session goes on from that and not from the link. */
+/** The bodies that the client of a recorded session has, if the session continues from them and not from the link. */
 export function haveOf(session: RoleHost, offer: ResumeOffer, guard: ResumeGuard): Fields | undefined {
   const isNeeded = offer.rebuild === true || needsLink(session, offer, guard);
   return isNeeded && session.channel.goOnFrom !== undefined ? offer.have : undefined;

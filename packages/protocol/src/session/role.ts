@@ -28,7 +28,7 @@ export type RoleMessage = Extract<
   { readonly type: 'HELLO' | 'ACCEPT' | 'REJECT' | 'AUTH' | 'GOAWAY' | 'READY' }
 >;
 
-/** What a role knows about the end of a connection. */
+/** The end of a connection, as a role knows it. */
 export interface Disconnection {
   /** The connection was lost, rather than closed for good: another one may resume the session. */
   readonly isLoss: boolean;
@@ -46,7 +46,7 @@ export interface Role extends RoleDeadlines {
   readonly suspensionMs: number;
   /** Client: a REJECT was received; the session ends with the close code that follows. */
   readonly isRejected: boolean;
-  /** What a handshake that took too long is reported as. */
+  /** The text with which a handshake that took too long is reported. */
   readonly handshakeTimeout: string;
   readonly goAway: GoAwayPayload | undefined;
   /** Server: agreed codecs whose code the client has not loaded yet. */
@@ -110,7 +110,7 @@ export interface RoleHost extends Pick<SessionCore, 'id' | 'lifecycle' | 'negoti
    * Pins the agreement and opens the channel.
    *
    * @param last client: the streams of a session that it has taken up.
-   * @param takenUp client: what there is of it, if it is on record.
+   * @param takenUp client: its bodies, if it is recorded.
    */
   agree(
     sessionId: string,

@@ -37,7 +37,7 @@ export class ServerCore extends Core implements ServerSessionCore {
   }
 
   override close(reason: CloseReason, message: string, now: number, code?: string): void {
-    // The session has not moved in time: its client goes on with a new one, as after GOAWAY without `move`.
+    // The session has not moved in time: its client begins a new one, as after GOAWAY without `move`.
     if (this.#asked !== undefined && reason === CloseReason.SERVER_SHUTDOWN)
       this.sendGoAway({ ...this.#asked, move: undefined }, now);
     super.close(reason, message, now, code);
@@ -86,7 +86,7 @@ export class ServerCore extends Core implements ServerSessionCore {
     const fields: Fields = {
       id,
       idle: Math.round(idle),
-      // How long a suspended session is kept; in an established one the lifecycle waits for nothing.
+      // How long a suspended session is kept; in an established one the lifecycle has no deadline.
       left: this.isLost ? msUntil(left, 0) : undefined,
       round_trip: timers.liveness.roundTripMs,
       unknown: unknownMessages || undefined,
@@ -121,7 +121,7 @@ export class ServerCore extends Core implements ServerSessionCore {
     this.channel.restore(fields, this.options.limits, now);
   }
 
-  /** Goes on with a session of another process, whose channel has to be restored next. */
+  /** Continues a session of another process, whose channel has to be restored next. */
   takeOver(begin: SessionBegin, accepted: AcceptedResume, now: number): void {
     const { timers } = this;
     timers.now = now;

@@ -93,7 +93,7 @@ export class ServerRole implements Role {
     this.#credentials.handleGranted(now + state.expiresIn);
   }
 
-  /** Goes on with a session that is on record. */
+  /** Continues a recorded session. */
   takeOver({ answer, statedAgentId, agentId }: SessionBegin, accepted: AcceptedResume): void {
     [this.#answer, this.#statedAgentId, this.#agentId] = [answer, statedAgentId, agentId];
     this.resumeProof = this.#guard = new ResumeGuard();

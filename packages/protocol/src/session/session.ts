@@ -314,7 +314,7 @@ export class Core extends SessionInternals implements SessionCore {
 
   // --- timeouts and errors
 
-  /** Gives up a connection whose peer is silent; the lifecycle decides whether the session goes on. */
+  /** Gives up a connection whose peer is silent; the lifecycle decides whether the session continues. */
   #loseConnection(reason: string): void {
     this.emit({ type: 'disconnect', closeCode: CloseCode.TIMEOUT, reason });
     this.handleDisconnected(CloseCode.TIMEOUT, reason, this.timers.now);

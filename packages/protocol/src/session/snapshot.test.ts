@@ -62,7 +62,7 @@ describe('a snapshot', () => {
     expect(simulation.snapshot()[0]).toBe(SNAPSHOT_FORMAT);
   });
 
-  it('changes nothing: two in a row are equal, and the session goes on', () => {
+  it('changes nothing: two in a row are equal, and the session continues', () => {
     begin();
     client.core.channel.send(body(400));
     simulation.advance(20);

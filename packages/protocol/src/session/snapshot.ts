@@ -21,13 +21,13 @@ import type { SessionOptions } from './types.js';
  *     4 bytes  CRC-32 of the rest, little-endian
  *     rest     a MessagePack map
  *
- * Clocks differ between processes, so times are ages and milliseconds that are left. What is empty is left out. What
- * another format holds is for that format to say: a build reads the formats that it lists and refuses all others.
+ * Clocks differ between processes, so times are ages and milliseconds that are left. Empty fields are left
+ * out. Other formats may differ in all of this: a build reads the formats that it lists and refuses all others.
  */
 
 /** The format that this build writes, the only one that it reads. */
 export const SNAPSHOT_FORMAT = 1;
-/** The format of what goes on with a session elsewhere: moves, what never changes on record, and what parts have saved. */
+/** The format of everything that a session takes elsewhere: moves, constants of its record, and bytes of features. */
 export const CONTAINER_FORMAT = 2;
 /** Bytes of a snapshot. */
 export const MAX_SNAPSHOT_SIZE = 64 * 1024 * 1024;
@@ -75,7 +75,7 @@ function assertSize(size: number, max: number): void {
   throw new ProtocolError('message_too_large', `a snapshot of ${size} bytes; at most ${max} are possible`);
 }
 
-/** What a snapshot holds of the session itself, read and checked. */
+/** The fields of the session itself in a snapshot, read and checked. */
 export interface RestoredSession {
   readonly id: string;
   readonly idleMs: number;
@@ -126,7 +126,7 @@ const MAX_TOKEN = 256;
 
 type Agreed = Pick<ServerRoleState, 'answer' | 'statedAgentId' | 'agentId'>;
 
-/** What never changes in a session, but for its ID. */
+/** The constants of a session, but for its ID. */
 export function agreedFields({ answer, statedAgentId, agentId }: Agreed): Fields {
   return { agreement: agreementValues(answer), stated_agent: statedAgentId, agent: agentId };
 }
@@ -199,7 +199,7 @@ function ratesOf(list: ValueList): RateState {
 
 // --- restoring
 
-/** The options of a session that goes on as its agreement says, even if this server states something else to new clients. */
+/** The options of a session that keeps its agreement, even if this server states something else to new clients. */
 export function optionsFor({ negotiated }: Answer, options: SessionOptions): SessionOptions {
   const { capabilities } = options;
   const stated = negotiated?.extensions ?? NO_EXTENSIONS;

@@ -143,7 +143,7 @@ class History {
 
   #reload(isLost: boolean): void {
     const { simulation } = this;
-    // What the page has received before it goes counts.
+    // Messages that the page has received before it goes count.
     simulation.settle();
     this.#look();
     // A page that leaves more than a window unread is refused, which is tested elsewhere.
@@ -201,7 +201,7 @@ it('a page and those after it get each message of the server once, in order, and
       reloads += history.filter(({ kind }) => kind === 'reload').length;
       session.finish();
       expect(session.heard).toEqual(session.said);
-      // What was under way to the server when its page went is lost, and nothing else.
+      // Messages that were under way to the server when its page went are lost, and nothing else.
       expect(session.toldTo).toEqual(session.told.filter((text) => session.toldTo.includes(text)));
       expect(new Set(session.toldTo).size).toBe(session.toldTo.length);
       const [page, server] = [session.page.core.channel, session.server.core.channel];

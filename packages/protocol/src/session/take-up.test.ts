@@ -205,7 +205,7 @@ describe('a page that takes its session up', () => {
     expect(eventsOf(server, 'message').at(-1)?.body.address).toBe('worker');
   });
 
-  it('goes on with its attempts, and may be loaded again and again', () => {
+  it('continues with its attempts, and may be loaded again and again', () => {
     const attempts = [];
     for (let i = 0; i < 5; i++) {
       server.core.channel.send(body(10, i));
@@ -388,7 +388,7 @@ describe('what a former page has left unread', () => {
     read(server);
     simulation.advance(50);
     expect(credits()).toBe(before);
-    // What the present page sends is granted again as it is read.
+    // The credit of the present page's messages is granted again as they are read.
     for (let i = 0; i < 3; i++) page().core.channel.send(body(400, i));
     simulation.advance(50);
     expect(page().core.isBlockedOnCredit).toBe(true);

@@ -9,7 +9,7 @@ const PROBE_MS = 3_000;
 /** PINGs in a row that may stay unanswered before the connection counts as lost. */
 const MAX_MISSED_PONGS = 3;
 
-/** What became due; a session handles one at a time. */
+/** The deadline that became due; a session handles one at a time. */
 export type Due =
   /** The present state of the lifecycle has lasted its time. */
   | 'state'
@@ -116,7 +116,7 @@ export class SessionTimers {
     return Math.min(next, output, role.credentialsEnd, this.#idleDeadline(session), ping);
   }
 
-  /** What is due at `now`. A deadline of the state is reported once. */
+  /** The deadline that is due at `now`. A deadline of the state is reported once. */
   due(now: number, session: TimedSession): Due | undefined {
     const { isEstablished, role } = session;
     if (this.#state !== undefined && now >= this.#state) {
@@ -208,7 +208,7 @@ export class Liveness {
   }
 
   /**
-   * What to do at `now`: nothing, send a PING, or give the connection up.
+   * The step to take at `now`: none, send a PING, or give the connection up.
    *
    * @param isWaiting frames were sent and not acknowledged, or are awaited, so silence means more.
    * @param waitingMs after how much of it a PING is sent then.

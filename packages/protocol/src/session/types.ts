@@ -59,11 +59,11 @@ export interface SessionOptions extends AgreementOptions {
    * a `codec` event. @default always
    */
   readonly isDecodable?: ((codec: BodyCodec, negotiated: Negotiated) => boolean) | undefined;
-  /** Server: bytes of bodies and state that a session may have on record. @default Infinity */
+  /** Server: the most bytes of bodies and state in the record of a session. @default Infinity */
   readonly maxRecordSize?: number | undefined;
   /**
-   * Server: parts are told while they are put on record, unless the handler is called again when this
-   * process dies. @default false: when they are on record
+   * Server: parts are told while they are being recorded, unless the handler is called again when this
+   * process dies. @default false: once they are recorded
    */
   readonly tellsBeside?: boolean | undefined;
   /**
@@ -78,7 +78,7 @@ export interface AcceptOptions {
   readonly agentId?: string | undefined;
   /** Why the session that the client asked for is not resumed. */
   readonly refusal?: ResumeRefusal | undefined;
-  /** The session is put on record, if the client has agreed to that; see `ServerSessionCore.record`. @default false */
+  /** The session is recorded, if the client has agreed to that; see `ServerSessionCore.record`. @default false */
   readonly isDurable?: boolean | undefined;
 }
 
@@ -151,7 +151,7 @@ export interface SessionCore {
   readonly proof: Ticket | undefined;
   /** Client: how long the last REJECT asked to wait before the next connection, in milliseconds. */
   readonly retryAfterMs: number;
-  /** What the end that closes the session has said. */
+  /** The statement of the end that closes the session. */
   readonly closeStatement: CloseStatement;
   /** For how long the session survives without a connection, in milliseconds. */
   readonly windowMs: number;
@@ -268,7 +268,7 @@ export interface ServerSessionCore extends SessionCore {
    */
   greet(hello: HelloPayload, answer: Answer, now: number): void;
   /**
-   * What goes on record of the session; `undefined` if nothing does. After each call a driver writes the commit that waits,
+   * The record of the session; `undefined` if it is not recorded. After each call a driver writes the commit that waits,
    * one at a time and as often as it takes, and ends the session with `fenced` if another process has it.
    */
   readonly record: DurableSession | undefined;

@@ -24,7 +24,7 @@ export interface MoveHistoryOptions {
   readonly swaps?: boolean | SwapFault;
   /** The server rests as often as it can; if not, the same history is run without. @default it does neither */
   readonly rests?: boolean | undefined;
-  /** What arrives in place of a snapshot. @default the snapshot */
+  /** The bytes that arrive in place of a snapshot. @default the snapshot */
   readonly change?: (snapshot: Uint8Array) => Uint8Array;
   /** Called after each move with what was moved and what a restored session gives again. */
   readonly onMoved?: (before: Uint8Array, after: Uint8Array) => void;
@@ -235,7 +235,7 @@ class MoveHistory {
     this.#count('reload');
     this.#swaps.lose();
     const simulation = this.#simulation;
-    // What the page has received before it goes counts, and a page that leaves too much unread is refused.
+    // Messages that the page has received before it goes count, and a page that leaves too much unread is refused.
     simulation.settle();
     this.#look();
     const unread = this.#listOf(this.#unread, this.#server);
@@ -357,7 +357,7 @@ class MoveHistory {
       if (a !== b) this.#faults.push(`${what}: ${a.slice(0, 200)} in place of ${b.slice(0, 200)}`);
     };
     differs('messages to pages', this.#heard.page, this.#told.server);
-    // What was under way to the server when its page went is lost, and nothing else.
+    // Messages that were under way to the server when its page went are lost, and nothing else.
     const { server: heard } = this.#heard;
     const isReloaded = this.#counts.has('reload');
     differs(

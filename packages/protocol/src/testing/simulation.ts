@@ -80,9 +80,9 @@ export interface SwapOptions {
   readonly delayMs?: number;
   /** The client closes the connection that it leaves, at once. @default it leaves that to the server */
   readonly closeCode?: number;
-  /** A fault: an end that goes on reading from the connection that the client has left. @default none */
+  /** A fault: an end that continues reading from the connection that the client has left. @default none */
   readonly readsOn?: 'client' | 'server' | undefined;
-  /** What arrives in place of HELLO. @default HELLO */
+  /** The bytes that arrive in place of HELLO. @default HELLO */
   readonly changeHello?: ((hello: Uint8Array) => Uint8Array) | undefined;
 }
 

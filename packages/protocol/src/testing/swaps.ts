@@ -22,7 +22,7 @@ const MAX_DELAY_MS = 40;
 
 /**
  * Moves the client to another connection, step by step: the server asks for it, the client opens a connection while the
- * present one goes on, and then leaves that.
+ * present one continues, and then leaves the present one.
  */
 export class Swaps {
   readonly #simulation: Simulation;

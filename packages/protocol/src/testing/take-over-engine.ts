@@ -6,9 +6,9 @@ import type { AcceptedResume } from '../session/resume-token.js';
 export const TAKE_OVER_FAULTS = [
   'commits are written without a look at the epoch',
   'an ACCEPT does not wait for its commit',
-  'messages are handled before their effects are on record',
-  'starts are not put on record',
-  'parts are told before they are on record',
+  'messages are handled before their effects are recorded',
+  'starts are not recorded',
+  'parts are told before they are recorded',
   'commits are written twice',
 ] as const;
 export type TakeOverFault = (typeof TAKE_OVER_FAULTS)[number];
@@ -38,9 +38,9 @@ interface KeptStream {
 /** An engine with one session. */
 export interface TakeOverEngine {
   readonly epoch: number;
-  /** Takes the session over if its epoch is still `epoch`. Returns what is on record. */
+  /** Takes the session over if its epoch is still `epoch`. Returns the record. */
   claim(epoch: number): { readonly epoch: number; readonly record: DurableRecord } | undefined;
-  /** Returns whether the commit is on record; if not, another process has the session. */
+  /** Returns whether the commit is recorded; if not, another process has the session. */
   commit(epoch: number, commit: Commit): boolean;
   read(): DurableRecord;
 }
@@ -94,7 +94,7 @@ export class SimulatedEngine implements TakeOverEngine {
         continue;
       }
       const isStart = change.attempt !== undefined;
-      if (isStart && this.#fault === 'starts are not put on record' && change.parts.length === 0) continue;
+      if (isStart && this.#fault === 'starts are not recorded' && change.parts.length === 0) continue;
       const stream = kept.streams.get(id) ?? {
         ...{ attempt: 0, isRepeatable: false, kept: undefined },
         ...{ parts: [], end: undefined },
@@ -113,7 +113,7 @@ export class SimulatedEngine implements TakeOverEngine {
 
   read(): DurableRecord {
     const { begin, accept, handled, state, said, messages, isBehind, ofFormerPages, streams } = this.#kept;
-    if (begin === undefined || accept === undefined) throw new Error('nothing is on record');
+    if (begin === undefined || accept === undefined) throw new Error('nothing is recorded');
     const copies = [...streams].map(([id, stream]): [number, StreamRecord] => [
       id,
       { ...stream, parts: [...stream.parts] },

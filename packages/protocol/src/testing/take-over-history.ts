@@ -8,8 +8,8 @@ import { type Owner, TakeOverWorld } from './take-over-world.js';
 
 /**
  * A random history of a durable session: messages in both directions, of which each to the server is answered and counted
- * in one commit, and requests whose replies go on in parts, while processes die and stand still. What was said and what
- * arrived is written down where it happens, and compared at the end.
+ * in one commit, and requests whose replies continue in parts, while processes die and stand still. Each history notes
+ * what was said and what arrived, and compares them at the end.
  */
 
 export interface TakeOverHistoryOptions {
@@ -36,22 +36,22 @@ interface Answer {
   /** With what handlers before it had. */
   readonly said: string[];
   end: 'end' | 'failure' | undefined;
-  /** The end is on record for certain. */
+  /** The end is recorded for certain. */
   isOver: boolean;
 }
 
 interface Exchange {
   readonly request: string;
   readonly isRepeatable: boolean;
-  /** That it is called again is on record for certain. */
+  /** It is recorded for certain that its handler is called again. */
   isPromised: boolean;
   started: number;
   readonly received: string[];
   heard: 'end' | 'failure' | 'interrupted' | undefined;
   isCancelled: boolean;
-  /** What the last handler has said. */
+  /** The answer of the last handler. */
   answer: Answer;
-  /** Parts that are on record for certain. */
+  /** Parts that are recorded for certain. */
   recorded: number;
 }
 
@@ -66,7 +66,7 @@ class TakeOverHistory {
   readonly #counts = new Map<string, number>();
   readonly #told: string[] = [];
   readonly #heard: string[] = [];
-  /** Notes of the server that are on record for certain, in order. */
+  /** Notes of the server that are recorded for certain, in order. */
   readonly #recorded: string[] = [];
   readonly #handled = new Map<string, number>();
   readonly #exchanges = new Map<number, Exchange>();
@@ -207,7 +207,7 @@ class TakeOverHistory {
       // One after the other, as `for await` does.
       const at = Math.max(this.#handling.get(owner) ?? 0, this.#world.now) + this.#random.below(10);
       this.#handling.set(owner, at);
-      if (this.#options.fault === 'messages are handled before their effects are on record')
+      if (this.#options.fault === 'messages are handled before their effects are recorded')
         core.record?.handle(event.number as number);
       this.#atOwner(owner, at - this.#world.now, () => {
         const before = this.#handled.get(text) ?? 0;
@@ -279,7 +279,7 @@ class TakeOverHistory {
     });
   }
 
-  /** What a process does later, unless it has died, or not before it goes on. */
+  /** Runs something at a process later: not if it has died, and not while it stands still. */
   #atOwner(owner: Owner, ms: number, run: () => void): void {
     this.#world.later(ms, () => {
       if (!owner.isAlive || owner.isFenced || !isOpen(owner)) return;
@@ -313,7 +313,7 @@ class TakeOverHistory {
     );
     const notes = this.#heard.filter((text) => text.startsWith('note'));
     differs('notes heard once', notes.length, new Set(notes).size);
-    // A process that stands still learns late that its note is on record.
+    // A process that stands still learns late that its note is recorded.
     const inOrder = this.#recorded.sort((a, b) => Number(a.slice(5)) - Number(b.slice(5)));
     const certain = notes.filter((text) => inOrder.includes(text));
     differs('notes', certain, inOrder);
@@ -326,7 +326,7 @@ class TakeOverHistory {
       [client.channel.framesUnconfirmed, owner?.core.channel.framesUnconfirmed],
       [0, 0],
     );
-    if (owner?.core.channel.hasUntold !== false) faults.push('something is not on record');
+    if (owner?.core.channel.hasUntold !== false) faults.push('something is not recorded');
   }
 
   #checkExchange(

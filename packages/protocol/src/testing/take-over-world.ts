@@ -43,7 +43,7 @@ interface Connection {
   isOpen: boolean;
 }
 
-/** What applications do. */
+/** The applications of both ends. */
 export interface Applications {
   handleClient(event: SessionEvent): void;
   handleServer(owner: Owner, event: SessionEvent): void;
@@ -175,7 +175,7 @@ export class TakeOverWorld {
     owner.isRecording = true;
     const tellsEarly =
       (this.#fault === 'an ACCEPT does not wait for its commit' && commit.accept !== undefined) ||
-      (this.#fault === 'parts are told before they are on record' && hasParts(commit));
+      (this.#fault === 'parts are told before they are recorded' && hasParts(commit));
     if (tellsEarly) owner.core.record?.handleCommitted(this.now);
     this.#write(owner, commit, tellsEarly);
     return true;
@@ -280,7 +280,7 @@ export class TakeOverWorld {
     if (owner === undefined) {
       if (connection === this.#connection && connection.isOpen) this.#handleHello(connection, frame);
     } else {
-      // What was on its way when the client lost the connection is still read, until the process notices as well.
+      // Frames under way when the client lost the connection are still read until the process notices the loss as well.
       this.#whenAwake(owner, () => {
         if (owner.connection === connection) owner.core.handleMessage(frame, this.now);
       });
@@ -325,7 +325,7 @@ export class TakeOverWorld {
     const refusal = core.checkResume(hello, OPTIONS.subprotocol);
     if (refusal === 'stale_attempt') return this.cut(4410);
     if (refusal !== undefined || hello.resume === undefined) {
-      // Only what is on record counts: a zombie that knows nothing of the client is asked once more.
+      // Only the record counts: a zombie that knows nothing of the client is asked once more.
       if (owner !== this.owner) return this.cut();
       this.faults.push(`not resumed: ${refusal}`);
       return this.cut();

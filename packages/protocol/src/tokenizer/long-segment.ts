@@ -13,8 +13,8 @@ import type { Merger } from './merge.js';
  *
  * So each window is encoded, and its last tokens are dropped because the text after them might change them.
  * The next window begins at the first dropped token, and the two tokens at the join are checked by encoding
- * them together. If the check fails, windows become twice as long, and the next one begins that far back. What is
- * before it stays, as its neighbours were checked. So a text that makes joins fail costs a few of its windows, not all
+ * them together. If the check fails, windows become twice as long, and the next one begins that far back. The tokens
+ * before it stay, as their neighbours were checked. So a text that makes joins fail costs a few of its windows, not all
  * that was done.
  */
 

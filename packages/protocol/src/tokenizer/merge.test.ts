@@ -83,7 +83,7 @@ describe.each(ENCODING_NAMES)('merging with %s', (name) => {
 
   it('is exact on both sides of the length at which positions no longer fit into a key', () => {
     const random = createRandom(24);
-    // What is far away changes nothing here, so that the slow one need not take all of it.
+    // Distant bytes change nothing here, so the slow encoder need not take all of them.
     const end = anyBytes(random, 300);
     for (const length of [MAX_POSITIONS - 1, MAX_POSITIONS, MAX_POSITIONS + 1]) {
       const bytes = Buffer.concat([Buffer.alloc(length - end.length, 0xff), end]);

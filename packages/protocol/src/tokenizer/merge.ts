@@ -12,7 +12,7 @@ import { NO_TOKEN, type TokenTable } from './token-table.js';
  * nothing about how the vocabulary was trained; backtracking encoders do, and are wrong for Llama 3.
  *
  * Among few bytes, a scan finds the lowest rank; among more, a tree of minima does, so that any piece takes
- * O(n log n). What long neighbours join to is cached, as their bytes would have to be hashed again for every merge.
+ * O(n log n). The joins of long neighbours are cached, as their bytes would have to be hashed again for every merge.
  */
 
 /** Up to this many bytes are scanned. */

@@ -1,6 +1,6 @@
 /**
- * What two neighbouring tokens join to, for pairs that were looked up before. The cache is direct-mapped, so its size
- * is fixed. An entry is `entries[place * 4 ..]`: the two IDs, each plus one, and the result.
+ * The tokens to which two neighbouring tokens join, for pairs that were looked up before. The cache is direct-mapped, so its
+ * size is fixed. An entry is `entries[place * 4 ..]`: the two IDs, each plus one, and the result.
  */
 
 const PLACE_BITS = 11;
@@ -9,7 +9,7 @@ const STRIDE = 4;
 export class PairCache {
   readonly #entries = new Int32Array(STRIDE << PLACE_BITS);
 
-  /** What was written for these two tokens, or -1. */
+  /** The entry of these two tokens, or -1. */
   read(left: number, right: number): number {
     const entries = this.#entries;
     const entry = placeOf(left, right);

@@ -110,5 +110,5 @@ export function assertMsgpackBounds(
     }
     while (open.at(-1) === 0) open.pop();
   }
-  if (at < bytes.length) throw malformed(`goes on for ${bytes.length - at} bytes after its end`);
+  if (at < bytes.length) throw malformed(`continues for ${bytes.length - at} bytes after its end`);
 }

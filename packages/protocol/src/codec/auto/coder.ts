@@ -211,7 +211,7 @@ class SessionCoder implements BodyCoder {
     }
   }
 
-  /** What `auto` uses for bytes; `undefined` for those that have to be coded as a text. */
+  /** The codec that `auto` uses for bytes; `undefined` for bytes that have to be coded as a text. */
   #algorithmOf(content: Uint8Array): Algorithm | undefined {
     const chosen = this.#bytesAlgorithm;
     if (chosen !== Algorithm.NONE || this.#options.isPrefixed !== true) return chosen;
@@ -294,7 +294,7 @@ class SessionCoder implements BodyCoder {
       : undefined;
   }
 
-  /** What `auto` chooses for the beginning of a long text; `undefined` if no codec can carry that. */
+  /** The codec that `auto` chooses for the beginning of a long text; `undefined` if no codec can carry that. */
   #selectByBeginning(content: string): Algorithm | undefined {
     try {
       // The sample must not end with half a character.

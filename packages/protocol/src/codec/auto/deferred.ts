@@ -24,7 +24,7 @@ export interface ContextDetails {
   readonly compressed: boolean;
 }
 
-/** What `auto` chose for a message, and why. */
+/** The codec that `auto` chose for a message, and why. */
 export interface LastSelection {
   readonly algorithm: Algorithm | 'CONTEXT';
   readonly body: Uint8Array;

@@ -1,5 +1,5 @@
 /**
- * What a selector knows about one kind of message: how many coded bytes each codec took per UTF-16 unit (its
+ * The knowledge of a selector about one kind of message: how many coded bytes each codec took per UTF-16 unit (its
  * ratio), and when to try the other codecs again.
  *
  * A *linear* codec has the same ratio at every length. The ratio of any other codec falls with the length, as

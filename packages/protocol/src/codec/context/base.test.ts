@@ -24,7 +24,7 @@ const packed = (content: Uint8Array, forerunner?: { base: Base; prefix: number }
   base.pack(forerunner);
   return base;
 };
-/** What it holds once the garbage collector has taken what was restored. */
+/** The packed bytes that remain after the garbage collector has taken the restored ones. */
 const restoredOf = (base: Base): Uint8Array => {
   const original = globalThis.WeakRef;
   const gone = class {

@@ -48,7 +48,7 @@ const RAREST = [64, 32, 8] as const;
 const HEAD_LENGTH = 1024;
 const MIN_HEAD = 256;
 
-/** What the chooser has learned about messages of one kind and size. */
+/** The experience of the chooser with messages of one kind and size. */
 interface Experience {
   /** Investments since the last one that paid. */
   misses: number;

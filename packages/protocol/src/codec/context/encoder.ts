@@ -140,7 +140,7 @@ export interface ContextOffer {
   readonly middle: number;
 }
 
-/** What is needed of an offer once its body is being written. */
+/** The fields of an offer that are still needed while its body is being written. */
 export type OfferUnderWay = Pick<
   ContextOffer,
   'content' | 'isPart' | 'checkpoints' | 'replaces' | 'isVersion' | 'prefix'

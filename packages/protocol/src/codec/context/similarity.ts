@@ -13,7 +13,7 @@ export interface Match {
 
 export const NO_MATCH: Match = { position: NO_BASE, base: undefined, prefix: 0, suffix: 0 };
 
-/** What the sender keeps of a base besides its content. */
+/** The traits of a base that the sender keeps besides its content. */
 interface Traits {
   /** Shared by versions of one conversation. */
   readonly family: object;

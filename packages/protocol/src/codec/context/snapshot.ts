@@ -43,7 +43,7 @@ export function restoreEncoder(encoder: ContextEncoder, fields: Fields, paramete
         isPart: list.flag(),
         replaces: list.flag(),
         isVersion: list.flag(),
-        // What it shares with its base is not known here, and costs only memory.
+        // The length that it shares with its base is not known here. Without it, the content only takes more memory.
         prefix: 0,
         checkpoints: undefined,
       };

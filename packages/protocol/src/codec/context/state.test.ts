@@ -117,7 +117,7 @@ describe('the state of a direction', () => {
     state.begin(0, state.baseAt(NEWEST, 0));
     state.complete(0, { ...whole(MAX_UNPACKED + 2), replaces: true, prefix: MAX_UNPACKED + 1 });
     expect([lengths(state)[0], state.packedBytes]).toEqual([MAX_UNPACKED + 2, sum()]);
-    // What both begin with is not packed again.
+    // Their common beginning is not packed again.
     const shared = state.bases[0]?.segmentsOf(MAX_UNPACKED) ?? [];
     expect(shared.map((segment, i) => segment === known?.[i])).toEqual(Array(16).fill(true));
     for (let i = 0; i < 3; i++) pass(state, { length: 5 });

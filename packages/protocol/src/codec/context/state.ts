@@ -49,7 +49,7 @@ export interface StreamState {
   checksum: number;
 }
 
-/** What a {@link ContextState} holds of streams; each is `undefined` before the first. */
+/** The streams of a {@link ContextState}; each field is `undefined` before the first one. */
 export interface ContextStreams {
   /** Streams with a part that was coded in context. */
   readonly streams: ReadonlyMap<number, StreamState> | undefined;

@@ -20,7 +20,7 @@ export interface LoadOptions {
   readonly signal?: AbortSignal | undefined;
   /**
    * Called at the beginning, after each chunk of a `source`, and at the end. A package arrives in one piece,
-   * so a page that shows progress should serve the file itself and pass its body as `source`. What it throws rejects
+   * so a page that shows progress should serve the file itself and pass its body as `source`. Its errors reject
    * this call.
    */
   readonly onProgress?: ((progress: LoadProgress) => void) | undefined;

@@ -87,7 +87,7 @@ export interface ContractClient<P extends Procedures> {
   };
 }
 
-/** What a contract needs of a session. */
+/** The methods of a session that a contract needs. */
 export type CallingSession = Pick<Session, 'request' | 'stream' | 'follow'>;
 
 /**

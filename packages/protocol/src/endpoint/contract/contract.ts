@@ -6,15 +6,15 @@ import type { RequestContext } from '../requests/handler-context.js';
 import type { Session } from '../session.js';
 import type { InputOf, OutputOf, Schema } from './schema.js';
 
-/** What both ends know about the requests that one of them answers, and about the events that they emit to each other. */
+/** The agreement of both ends on the requests that one of them answers, and on the events that they emit to each other. */
 
 /** One kind of request. All values travel as JSON. */
 export interface Procedure {
-  /** What the caller sends. @default nothing */
+  /** The value that the caller sends. @default nothing */
   readonly input?: Schema | undefined;
-  /** What the handler returns. @default nothing */
+  /** The value that the handler returns. @default nothing */
   readonly output?: Schema | undefined;
-  /** What the handler yields, before it returns. @default the procedure has no parts */
+  /** Each value that the handler yields before it returns. @default the procedure has no parts */
   readonly parts?: Schema | undefined;
 }
 
@@ -22,7 +22,7 @@ export type Procedures = Readonly<Record<string, Procedure>>;
 
 /** One kind of event, which either end emits. Its data travel as JSON. */
 export interface EventKind {
-  /** What is emitted. @default the event has no data */
+  /** The data that is emitted. @default the event has no data */
   readonly data?: Schema | undefined;
 }
 
@@ -129,16 +129,16 @@ type DataSchema<K> = K extends { readonly data: infer S extends Schema } ? S : u
 type Takes<S> = S extends Schema ? InputOf<S> : undefined;
 type Makes<S> = S extends Schema ? OutputOf<S> : undefined;
 
-/** What an end emits. */
+/** The data that an end emits. */
 export type EventInput<K> = Takes<DataSchema<K>>;
-/** What a handler of the event gets. */
+/** The data that a handler of the event gets. */
 export type EventOutput<K> = Makes<DataSchema<K>>;
 
-/** What a caller passes. */
+/** The value that a caller passes. */
 export type CallInput<P extends Procedure> = Takes<InputSchema<P>>;
-/** What a caller gets. */
+/** The value that a caller gets. */
 export type CallOutput<P extends Procedure> = AsJson<Makes<OutputSchema<P>>>;
-/** What a caller reads, part by part. */
+/** Each part that a caller reads. */
 export type CallPart<P extends Procedure> = AsJson<Makes<PartsSchema<P>>>;
 
 /**

@@ -120,7 +120,7 @@ export async function emitOnce(
   try {
     answer = await session.request(bodyOf(data), withMetadata(own, options));
   } catch (error) {
-    // What an end says that has neither events nor a handler for requests of this kind.
+    // An end that has neither events nor a handler for requests of this kind answers with these codes.
     const isOther =
       error instanceof RequestError &&
       error.side === 'remote' &&
@@ -134,7 +134,7 @@ export async function emitOnce(
 const unhandled = (name: string, cause: unknown): ContractError =>
   new ContractError('unhandled', name, { side: 'remote', cause });
 
-/** Whether the process that has an event died before it was handled, or before that was on record. */
+/** Whether the process that had an event died before the event was handled, or before that was recorded. */
 export const hasDied = (error: unknown): boolean =>
   isProtocolError(error) && !(error instanceof RequestError) && error.code === 'interrupted';
 
@@ -144,7 +144,7 @@ let count = 0;
 /** The events of one session. */
 export class EventsOfSession {
   #handlers: Map<string, Set<AnyHandler>> | undefined;
-  /** What has become of events that have an ID, oldest first. */
+  /** The outcomes of events that have an ID, oldest first. */
   #remembered: Map<string, unknown> | undefined;
 
   add(name: string, handler: AnyHandler): () => void {
@@ -223,7 +223,7 @@ export class EventsEnd {
       const events = eventsOf(context.session);
       const handle = () => this.#answer(name, events, message, context);
       context.setMetadata({ [EVENT]: name });
-      // At the node that goes on after a death. It is on record together with what a handler does before it first waits.
+      // At the node that continues after a death. It is recorded together with what a handler does before it first waits.
       context.onLost('again');
       const hasId = typeof id === 'string' && id.length <= MAX_ID;
       return (hasId && events !== undefined ? events.once(id, handle) : handle()) as '' | Promise<''>;

@@ -23,9 +23,9 @@ type Validated<Output> =
   | { readonly issues: readonly { readonly message: string }[] };
 
 type Types<S extends Schema> = NonNullable<S['~standard']['types']>;
-/** What a schema takes. */
+/** The value that a schema takes. */
 export type InputOf<S extends Schema> = Types<S>['input'];
-/** What a schema makes of it. */
+/** The value that a schema returns. */
 export type OutputOf<S extends Schema> = Types<S>['output'];
 
 /** A value as a schema has changed it, or why the schema refuses it. */

@@ -21,7 +21,7 @@ export class BodyBounds {
   readonly #options: BodyBoundsOptions;
   readonly #form: FormBounds | undefined;
   #size = 0;
-  /** What the body has more of than it may have, as a text. */
+  /** The bound that the body exceeds, as a text. */
   exceeded: string | undefined;
 
   /** @throws {ProtocolError} `bad_message` for a form that cannot be checked. */

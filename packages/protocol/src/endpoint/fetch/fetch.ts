@@ -27,7 +27,7 @@ import type { BodyLimits, OutgoingBody, StreamedBody } from './outgoing.js';
  * kept reply, follows that reply in place of asking: with any method and URL, it gets the status and headers of the
  * original response, and the body from the part on that follows number `x-parlance-after` of the request (default 0).
  * Each event of a stream is one part, so a page that stores `x-parlance-after` of the response plus the number of events
- * it has read can go on there. The response has status 204 if the server has no such reply. An abort of such a request
+ * it has read can continue there. The response has status 204 if the server has no such reply. An abort of such a request
  * stops the following and not the answer, which `session.follow(id).stop()` stops.
  *
  * Rejects with a `ProtocolError`: `unsupported` if the body is not one that `fetch` takes or the URL is not an
@@ -317,7 +317,7 @@ const utf8 = new TextEncoder();
 /** A comment: the source of the events lives. */
 const SIGN = utf8.encode(':\n\n');
 
-/** What stands in a stream of events for a part. */
+/** The event that stands for a part in a stream of events. */
 function inStream(part: Message): Uint8Array<ArrayBuffer> {
   const { bytes } = part;
   if (bytes.length === 0) return SIGN.slice();

@@ -12,7 +12,7 @@ import { type ChunkReader, createSource, createSourceOf, readChunks } from './so
 
 /** The body of a request, with the content type that `fetch` gives it. */
 export interface OutgoingBody {
-  /** What is sent with the request; `undefined` if the receiver has to ask for it. */
+  /** The body that is sent with the request; `undefined` if the receiver has to ask for it. */
   readonly whole: string | Uint8Array | undefined;
   readonly streamed?: StreamedBody | undefined;
   /** @default none */
@@ -45,7 +45,7 @@ const NOTHING: OutgoingBody = { whole: '' };
  * @param given whose body is used if `body` is `undefined`.
  * @param type the content type of the request, if it has one.
  * @throws {ProtocolError} `unsupported` for something else; `message_too_large` if it has to be whole and is too large.
- * What the body throws.
+ * Errors of the body itself.
  */
 export async function readBody(
   body: BodyInit | null | undefined,

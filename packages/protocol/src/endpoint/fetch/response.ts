@@ -2,7 +2,7 @@ import { withArticle } from '../../base/article.js';
 import { type HttpHeaders, isSendableHeader, MAX_HEADERS } from '../http/head.js';
 import { type ChunkReader, readChunks } from './source.js';
 
-/** What a fetch handler has returned, which may be anything. */
+/** The result of a fetch handler, read and checked, as a handler may return anything. */
 export interface ReadResponse {
   readonly status: number;
   readonly headers: HttpHeaders;

@@ -27,7 +27,7 @@ export function readChunks(body: unknown): ChunkReader {
     async next() {
       for (let empty = 1; ; empty++) {
         const { done, value } = await read();
-        // What was cancelled must not pass for a complete body.
+        // A cancelled body must not pass for a complete one.
         if (isCancelled) throw new TypeError('the reader of the body has left');
         if (done === true) return undefined;
         const bytes = bytesOf(value);

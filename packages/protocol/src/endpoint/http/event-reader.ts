@@ -15,7 +15,7 @@ export class EventReader {
   #parts: string[] = [];
   /** A comment has come since this was reset. */
   hasComment = false;
-  /** What follows the last blank line. */
+  /** The lines after the last blank line. */
   #open: string[] = [];
   #openLength = 0;
   #isAtLineStart = true;
@@ -56,7 +56,7 @@ export class EventReader {
     if (this.#openLength > this.#maxLength + NAMES) throw this.#tooLarge();
   }
 
-  /** What follows the last blank line, as it came; an empty text if nothing does. */
+  /** The text after the last blank line, as it came; empty if there is none. */
   rest(): string {
     return this.#open.join('');
   }

@@ -1,7 +1,7 @@
 import { copyBytes } from '../../base/bytes.js';
 import { bytesOf } from '../messages/part.js';
 
-/** What the Fetch API has for bodies and headers that can change. */
+/** The classes of the Fetch API for bodies and headers that can change. */
 interface FetchGlobals {
   readonly Request?: new () => object;
   readonly Headers: new (headers: unknown) => object;

@@ -26,7 +26,7 @@ interface Upload {
   isWithdrawn: boolean;
 }
 
-/** What each session offers. */
+/** The uploads that each session offers. */
 const offered = new WeakMap<Session, Map<number, Upload>>();
 let lastId = 0;
 

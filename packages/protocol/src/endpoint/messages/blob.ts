@@ -1,4 +1,4 @@
-/** What is used of a `Blob` or a `File`, of whichever realm. */
+/** The members that are used of a `Blob` or a `File` of any realm. */
 export interface BlobBody {
   readonly size: number;
   arrayBuffer(): Promise<ArrayBuffer>;

@@ -53,12 +53,12 @@ export interface Message<Json = unknown> {
   /** Bytes of the coded body on the wire. */
   readonly codedLength: number;
   /**
-   * Server: it is the so-many-th one-way message of its client in a session on record, from 1, at all nodes; `undefined` in
-   * other sessions, and for tensors and requests.
+   * Server: the number of this one-way message of its client in a recorded session, from 1, the same at all nodes;
+   * `undefined` in other sessions, and for tensors and requests.
    */
   readonly number?: number | undefined;
   /**
-   * Server: a node that died may have handled this message before, as it had not put on record that it had.
+   * Server: a node that died may have handled this message before, as it had not recorded that.
    *
    * @default false
    */
@@ -93,7 +93,7 @@ export function createMessage(
   return new ReceivedMessage(body, coder, partText, onText);
 }
 
-/** What is shown of a message: its text, or how many bytes it has, and what is not usual. */
+/** The fields that are shown of a message: its text or how many bytes it has, and anything unusual. */
 export function messageFields({
   text,
   bytes,
@@ -126,7 +126,7 @@ export interface MessageOwner {
   readonly memory: SessionMemory;
   /** The application has taken a message that used up `charge` of credit. */
   handleTaken(charge: number, message?: Message): void;
-  /** Server: the application is done with a message. @param number in a session on record. */
+  /** Server: the application is done with a message. @param number in a recorded session. */
   handleDone?(number: number | undefined, message?: Message): void;
 }
 

@@ -62,7 +62,7 @@ export interface TokenContent {
   readonly tokens: readonly number[] | Uint32Array;
 }
 
-/** What a body is sent as. It is a body itself, which means the same. */
+/** The forms in which a body is sent. Each of them is a body itself, which means the same. */
 export type Content = string | Uint8Array | TokenContent | BlobBody;
 
 export interface EncodeOptions {
@@ -96,7 +96,7 @@ export function encodeBody(
 }
 
 /**
- * What a body is sent as.
+ * The form in which a body is sent.
  *
  * @throws {ProtocolError} `invalid_argument` if it has no JSON form.
  */
@@ -235,7 +235,7 @@ function isUnwritten(value: unknown): boolean {
   return isLost(value, '{}');
 }
 
-/** Whether something of a value that has a JSON form is not in it. What has a `toJSON` says itself what is. */
+/** Whether the JSON form of a value lacks something of it. An object with a `toJSON` decides that itself. */
 function hasLost(value: unknown, depth = 0): boolean {
   if (isUnwritten(value)) return true;
   if (typeof value !== 'object' || value === null || 'toJSON' in value || depth > MAX_DEPTH) return false;
@@ -292,7 +292,7 @@ function pathTo(root: unknown, isIt: (made: unknown, given: unknown) => boolean)
   const paths = new Map<unknown, string>();
   let found: string | undefined;
   JSON.stringify(root, function (this: Record<string, unknown>, key, value) {
-    // What it is, and what its toJSON makes of it.
+    // The value itself, and the result of its toJSON.
     const before = paths.get(this) ?? '';
     const path = Array.isArray(this)
       ? `${before}[${key}]`

@@ -33,7 +33,7 @@ interface Host extends Crashable {
   markKept?(streamId: number, id: string): Promise<void> | undefined;
 }
 
-/** What answers are sent with. */
+/** The means of sending answers. */
 interface Sender {
   readonly coder: BodyCoder;
   readonly clock: Clock;
@@ -42,7 +42,7 @@ interface Sender {
   hasRoom(streamId: number): boolean;
 }
 
-/** What answers the requests that an endpoint receives. */
+/** Creates the responder, which answers the requests that an endpoint receives. */
 export function createResponder(host: Host, sender: Sender): Responder {
   const { clock, limits, batch, yield: letOthersRun = clock.yield } = host.options;
   return new Responder({

@@ -29,14 +29,14 @@ export interface RequestContext<Of extends Session = Session> {
   /** The handler is called for the so-many-th time: more than 1 only after {@link onLost} with `again`. */
   readonly attempt: number;
   /**
-   * The parts that former calls of the handler have yielded and that are on record, oldest first. The requester gets each
+   * The parts that former calls of the handler have yielded and that are recorded, oldest first. The requester gets each
    * of them once, before the first part that this call yields.
    */
   readonly yielded: readonly Message[];
   /**
    * Server: whether another node calls the handler again if this one dies, with {@link attempt} and {@link yielded}. The
-   * handler goes on with what it yields then. Else its reply fails with `interrupted` after the parts that are on record.
-   * Has no effect in a session that is not on record.
+   * handler continues with what it yields then. Else its reply fails with `interrupted` after the parts that are recorded.
+   * Has no effect in a session that is not recorded.
    *
    * @default 'fail'
    * @throws {ProtocolError} `invalid_argument` if it is neither of the two, or `fail` after `again`.
@@ -59,7 +59,7 @@ export interface RequestContext<Of extends Session = Session> {
    * Server: keeps the reply, so that it can be followed from any part, now and after its end, and lets the handler go
    * on when the session ends, as {@link runToCompletion} does. From then on only the requester's cancel, a `stop()` of
    * its owner, and `abandonAfterMs` without a reader stop the handler. Call it before the first part; a second call
-   * replaces the first. A handler that is called again ({@link attempt}) goes on with the reply that was kept before: its
+   * replaces the first. A handler that is called again ({@link attempt}) continues with the reply that was kept before: its
    * ID, its name and its parts stay.
    *
    * @returns `undefined` if a bound of the principal or the server leaves no room, or the record of an earlier attempt is lost.
@@ -93,8 +93,8 @@ export interface HandlerContextOptions {
 const NONE_YIELDED: readonly Message[] = [];
 
 /**
- * What a handler gets with its request. Its members can be taken apart and copied one by one, so its methods need no `this`,
- * and {@link signal} is its own.
+ * The second argument of a handler, beside its request. Its members can be taken apart and copied one by one, so its
+ * methods need no `this`, and {@link signal} is its own.
  */
 export class HandlerContext implements OwnContext {
   readonly session: Session;
@@ -165,7 +165,7 @@ export class HandlerContext implements OwnContext {
     } else if (policy !== 'fail') {
       throw new ProtocolError('invalid_argument', "onLost: expected 'fail' or 'again'");
     } else if (this.#isRepeated) {
-      throw new ProtocolError('invalid_argument', "onLost: 'again' was said before, and may be on record");
+      throw new ProtocolError('invalid_argument', "onLost: 'again' was said before, and may be recorded");
     }
   }
 }

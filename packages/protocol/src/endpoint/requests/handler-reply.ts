@@ -1,6 +1,6 @@
 import { isAsyncIterable, isGenerator, type Part } from '../messages/part.js';
 
-/** What a handler returns. */
+/** The results of handlers. */
 
 /** The reply of a handler: one part, or what yields several and may return the last, or nothing. */
 export type HandlerReply =

@@ -109,11 +109,11 @@ function invalid(message: string): ProtocolError {
 export interface KeptRequest {
   readonly session: Session;
   readonly streamId: number;
-  /** The handler is called again if this process dies, and the session is on record. */
+  /** The handler is called again if this process dies, and the session is recorded. */
   readonly isRepeated: () => boolean;
   /**
-   * Puts the ID of the kept reply on record with the session; resolves when it is, or when that is not needed any more.
-   * `undefined` if the session is not on record.
+   * Records the ID of the kept reply with the session; resolves when it is recorded, or not needed any more.
+   * `undefined` if the session is not recorded.
    */
   readonly mark: (id: string) => Promise<void> | undefined;
   /** Whether the requester still reads the reply. */
@@ -127,14 +127,14 @@ export interface ReplyKeeper {
   /**
    * Begins a record.
    *
-   * @returns `undefined` if there is no room for it, which is logged.
+   * @returns `undefined` if it does not fit, which is logged.
    * @throws {ProtocolError} `invalid_option`.
    */
   keep(request: KeptRequest, options: KeepOptions | undefined, before: KeptBefore): ReplyRecorder | undefined;
   /**
    * Finds the record that a process before this one has begun.
    *
-   * @param yielded the parts of the reply that are on record with the session. The record has them all afterwards.
+   * @param yielded the parts of the reply that are recorded with the session. The record has them all afterwards.
    */
   takeUp(request: KeptRequest, id: string, yielded: readonly CodedBody[]): Promise<TakenUp>;
 }
@@ -145,7 +145,7 @@ export function assertKeeper(keeper: ReplyKeeper | undefined): ReplyKeeper {
   throw new ProtocolError('unsupported', 'keep: only a server with kept replies keeps them');
 }
 
-/** What was before a call of `keep`. */
+/** The state before a call of `keep`. */
 export interface KeptBefore {
   /** Resolves when the place of the record that this one replaces is free. @default it is free */
   readonly freed?: Promise<void> | undefined;
@@ -162,7 +162,7 @@ export type TakenUp =
   | {
       readonly state: 'found';
       readonly recorder: ReplyRecorder;
-      /** Parts on record after those that the session has on record. */
+      /** Recorded parts after those that the session has recorded. */
       readonly rest: readonly CodedBody[];
       /** The handler had ended. */
       readonly end?: { readonly error: unknown; readonly metadata: Uint8Array | undefined } | undefined;
@@ -185,13 +185,13 @@ export interface ReplyRecorder {
   readonly id: string;
   /** The record has reached a bound. It ends with an error, and the reply is no longer kept. */
   readonly isFull: boolean;
-  /** There was no room for the record, as was found out later: it cannot be followed. */
+  /** The record turned out not to fit: it cannot be followed. */
   readonly isUnbegun: boolean;
-  /** Parts on record. */
+  /** The number of recorded parts. */
   readonly parts: number;
   /** Belongs to the next part, or to the end. */
   setMetadata(metadata: Uint8Array): void;
-  /** Resolves when the part is on record; `undefined` if it is at once. */
+  /** Resolves when the part is recorded; `undefined` if it is recorded at once. */
   append(body: CodedBody): Promise<void> | undefined;
   /** @param error what the handler threw; `undefined` if the reply is complete. */
   end(error?: unknown): Promise<void> | undefined;
@@ -201,7 +201,7 @@ export interface ReplyRecorder {
    * @param isRead it was sent all of the reply.
    */
   release(isRead: boolean): void;
-  /** Forgets the reply, of which nothing is on record yet; `undefined` if it is forgotten at once. Never rejects. */
+  /** Forgets the reply, of which nothing is recorded yet; `undefined` if it is forgotten at once. Never rejects. */
   discard(): Promise<void> | undefined;
   /**
    * The parts after number `after` in a coding that the requester can read, some at a time, as long as there are any on

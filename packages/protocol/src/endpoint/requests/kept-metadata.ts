@@ -5,7 +5,7 @@ import type { Metadata } from '../messages/metadata.js';
 /** The entry of a reply's metadata in which the server names a kept reply. */
 export const KEPT = '@reply';
 
-/** What the server says about a kept reply. */
+/** The server's metadata of a kept reply. */
 export interface KeptMetadata {
   readonly id: string;
   /** The number of the part that the next one follows: 0 at the beginning of a reply. */

@@ -234,7 +234,7 @@ describe('the requester of a kept reply', () => {
     expect(requester.parts).toEqual(NAMES.slice(0, 1));
   });
 
-  it('gets a part only when it is on record', async () => {
+  it('gets a part only when it is recorded', async () => {
     let open = (): void => {};
     const gate = new Promise<void>((resolve) => {
       open = resolve;
@@ -309,7 +309,7 @@ describe('the requester of a kept reply', () => {
     expect(recorder.ending?.error).toMatchObject({ code: 'cancelled' });
   });
 
-  it('may be told the whole reply at once, after it is on record', async () => {
+  it('may be told the whole reply at once, after it is recorded', async () => {
     const { output, requester, recorder } = begin(new Recorder(() => microtasks(5)));
     output.keep({});
     const done = output.respond(partOf('whole'));
@@ -321,7 +321,7 @@ describe('the requester of a kept reply', () => {
 });
 
 describe('metadata of a kept reply', () => {
-  it('travels with its part and is on record with it', async () => {
+  it('travels with its part and is recorded with it', async () => {
     const { output, requester, recorder } = begin();
     output.setMetadata({ n: 0 });
     output.keep({});
@@ -460,7 +460,7 @@ describe('a kept reply of a process before', () => {
     return recorder;
   };
 
-  it('goes on in its record, and the requester gets what only that has', async () => {
+  it('continues in its record, and the requester gets what only that has', async () => {
     const { output, requester } = begin(new Recorder(), { hasReplies: true });
     const recorder = recordOf('abcd');
     requester.former = { state: 'found', recorder, rest: ['c', 'd'].map(partOf) };
@@ -469,13 +469,13 @@ describe('a kept reply of a process before', () => {
     expect(output.keep({ name: 'other' })).toEqual({ id: recorder.id });
     await output.part(partOf('e'));
     await output.end();
-    // What the session has on record it tells itself; a requester that has parts was told the ID.
+    // The session itself tells the parts that it has recorded; a requester that has parts was told the ID.
     expect(requester.got).toEqual(['c', 'd', 'e', '!end']);
     expect(recorder.bodies.map(textOf).join('')).toBe('abcde');
     expect([recorder.ending?.error, recorder.released]).toEqual([undefined, true]);
   });
 
-  it('goes on although the handler does not keep it again, and tells a requester without parts its ID', async () => {
+  it('continues although the handler does not keep it again, and tells a requester without parts its ID', async () => {
     const { output, requester } = begin(new Recorder(), { hasReplies: true });
     const recorder = recordOf('');
     requester.former = { state: 'found', recorder, rest: [] };
@@ -581,7 +581,7 @@ describe('in every order of events', () => {
     { weight: 1, arbitrary: fc.record({ kind: fc.constant('settle' as const) }) },
   );
 
-  it('the requester gets each part once and in order, and all of them are on record', async () => {
+  it('the requester gets each part once and in order, and all of them are recorded', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(moves, { minLength: 1, maxLength: 60, size: 'max' }),

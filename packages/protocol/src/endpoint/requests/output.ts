@@ -30,11 +30,11 @@ export interface ReplySink {
   takeUp(id: string, yielded: readonly CodedBody[]): Promise<TakenUp>;
 }
 
-/** What calls of a handler in processes before have left. */
+/** The state that calls of a handler left behind in former processes. */
 export interface Former {
   /** The ID under which the reply was kept. */
   readonly kept?: string | undefined;
-  /** The parts on record with the session. */
+  /** The parts that are recorded with the session. */
   readonly yielded?: readonly CodedBody[] | undefined;
 }
 
@@ -75,7 +75,7 @@ export class Output {
   #untold: string | undefined;
   /** Recorded parts that were sent to the requester. */
   #sent = 0;
-  /** What processes before have left of the reply, and of its record. */
+  /** The state of the reply and of its record that former processes left behind. */
   #former: Former = {};
   #formerState: TakenUp['state'] | undefined;
   /** Processes before have yielded parts, so that this is not a reply of one part. */
@@ -115,7 +115,7 @@ export class Output {
   }
 
   /**
-   * Goes on with a reply of which processes before have put something on record.
+   * Continues a reply of which former processes have recorded something.
    *
    * @returns all parts that they have yielded; `undefined` if their handler had ended, and so the reply has.
    */
@@ -229,7 +229,7 @@ export class Output {
     return this.#sink.hasRoom() ? undefined : this.#sink.ready();
   }
 
-  /** A part is told to the requester once it is on record. Most logs answer at once, so this waits for nothing then. */
+  /** Tells the requester a part once it is recorded. Most logs answer at once; then this does not wait. */
   #partOnRecord(body: CodedBody, record: ReplyRecorder): Promise<void> | undefined {
     // The record takes it with this part.
     const metadata = this.#takePending();
@@ -303,7 +303,7 @@ export class Output {
     }
   }
 
-  /** Sends what is on record, until the requester has all of it. Never rejects. */
+  /** Sends the recorded parts until the requester has all of them. Never rejects. */
   async #feed(record: ReplyRecorder): Promise<void> {
     try {
       while (this.#sent < record.parts) {
@@ -312,7 +312,7 @@ export class Output {
           for (const body of bodies) {
             if (!this.#sink.hasRoom()) await this.#sink.ready();
             if (!this.#sink.isWanted()) return;
-            // The parts on record have their metadata with them.
+            // The recorded parts carry their metadata.
             this.#announce(undefined);
             this.#sent++;
             for (const each of countable(body, this.#options.coder)) this.#sink.chunk(each);

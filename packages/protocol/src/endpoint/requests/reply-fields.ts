@@ -1,6 +1,6 @@
 import { present } from '../../base/shown.js';
 
-/** What is shown of a reply. */
+/** The fields that are shown of a reply. */
 export function replyFields({
   id,
   keptId,

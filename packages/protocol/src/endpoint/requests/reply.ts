@@ -49,7 +49,7 @@ export interface Reply extends ReplyStream {
   abort(reason: unknown): void;
 }
 
-/** What all replies of a session use. */
+/** The host of all replies of a session. */
 export interface ReplyHost {
   readonly coder: BodyCoder;
   /** Cancels stream `id` at the peer. */

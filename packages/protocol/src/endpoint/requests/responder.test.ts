@@ -115,7 +115,7 @@ it('sends what one part returns behind the parts of a process before as another 
 });
 
 it('calls no handler again if its request is over by the time the keeper answers', async () => {
-  const over = new ProtocolError('interrupted', 'another node goes on with the session');
+  const over = new ProtocolError('interrupted', 'another node continues the session');
   const failed: unknown[] = [];
   const channel = {
     ...{ consume: () => false, isWanted: () => false, runToCompletion() {} },

@@ -115,7 +115,7 @@ export class Responder {
     const running: Running = {
       cancellation: new Cancellation(),
       runsToCompletion: false,
-      // One that was called again is on record as such, also before it says so itself.
+      // A handler that was called again is recorded as such, even before it says so itself.
       isRepeated: (call.attempt ?? 1) > 1,
     };
     this.#running.set(streamId, running);

@@ -2,7 +2,7 @@ import { BodyCodec, type CodedBody } from '../../codec/body.js';
 import type { BodyCoder, PartText } from '../../codec/coder.js';
 import { createMessage, type Message } from '../messages/message.js';
 
-/** The parts of a reply that a node that died has put on record, without those that carry metadata alone. */
+/** The parts of a reply that a dead node has recorded, without those that carry metadata alone. */
 export function messagesOf(yielded: readonly CodedBody[], coder: BodyCoder): readonly Message[] {
   let tokens: PartText | undefined;
   return yielded.filter(hasContent).map((body) => {

@@ -23,7 +23,7 @@ interface Host {
   handleTransfer?(direction: 'sent' | 'received', error: unknown): void;
 }
 
-/** What takes the tensors that an endpoint receives. */
+/** Creates the receiver of an endpoint's tensors. */
 export function createTensorReceiver(
   host: Host,
   refuse: (streamId: number, error: ProtocolError) => void,

@@ -39,7 +39,7 @@ export async function sendTensor(
 
 const senders = new WeakMap<Outbound, TensorSender>();
 
-/** What sends the tensors of one session, made with the first of them. */
+/** The sender of the tensors of one session, created with the first of them. */
 function senderOf(outbound: Outbound, host: Host): TensorSender {
   let sender = senders.get(outbound);
   if (sender === undefined) {

@@ -91,5 +91,5 @@ export interface ReplayEvent extends EventHead {
   readonly isRebuilt: boolean;
 }
 
-/** What a recorder makes of a session. */
+/** The events into which a recorder turns a session. */
 export type InspectionEvent = FrameEvent | ConnectionEvent | StateEvent | ReplayEvent;

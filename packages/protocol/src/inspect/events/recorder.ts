@@ -146,7 +146,7 @@ export function createRecorder(options: RecorderOptions = {}): Recorder {
         connectionEvent(time, { connection, what, code, reason: reason || undefined }),
       ];
       const hasEnded = ending.delete(connection);
-      // The session may have gone on over another connection before this one was closed.
+      // The session may have continued over another connection before this one was closed.
       if (present === undefined || present.connection !== connection) return events;
       const { id, windowMs } = present;
       if (hasEnded || windowMs === 0) {

@@ -163,7 +163,7 @@ class FrameReader {
     }
     const limit = this.#length + this.#maxBlockSize;
     const used = count > 0 ? this.#carryOut(count, at, end) : 0;
-    if (count === 0 && at !== end) throw new Error('a block without sequences goes on');
+    if (count === 0 && at !== end) throw new Error('a block without sequences continues');
     const rest = this.#literals - used;
     this.#reserve(rest);
     this.#output.set(literals.subarray(used, used + rest), this.#length);
@@ -251,7 +251,7 @@ class FrameReader {
         from = 0;
       }
       if (stop - length > MANY) {
-        // What lies between the two doubles each time, and repeats itself.
+        // The repeated bytes between `from` and `length` double with each copy.
         while (length < stop) {
           const size = Math.min(length - from, stop - length);
           output.copyWithin(length, from, from + size);

@@ -43,7 +43,7 @@ function encode(literals: Uint8Array): Uint8Array | undefined {
   for (let i = 0; i < size; i++) counts[literals[i]!]!++;
   const lengths = codeLengths(counts);
   if (lengths === undefined) return undefined;
-  // What does not fit is lost, and then shows by its length.
+  // Bytes that do not fit are lost; the length shows that in the end.
   const out = new Uint8Array(size);
   let at = writeTable(lengths, out);
   if (at === 0) return undefined;

@@ -25,7 +25,7 @@ function begun(): Pair {
   return pair;
 }
 
-/** Goes on in another process, which has less on record. Returns what the client has heard since. */
+/** Continues in another process, whose record has less. The pair then has the events of the client since. */
 function goOn(pair: Pair, record: Partial<DurableRecord>, hello = pair.kill()): Pair {
   pair.heard.length = 0;
   pair.told.length = 0;
@@ -36,7 +36,7 @@ function goOn(pair: Pair, record: Partial<DurableRecord>, hello = pair.kill()): 
 const typesOf = ({ heard }: Pair) => heard.map(({ type }) => type);
 const isTold = (pair: Pair) => typesOf(pair).filter((type) => type === 'behind').length;
 
-describe('a client that has heard of more than is on record', () => {
+describe('a client that has received more than is recorded', () => {
   it.each<[string, Partial<DurableRecord>]>([
     ['a message to it', { said: 1, messages: [] }],
     ['that one of its messages is handled', { handled: 0 }],
@@ -104,7 +104,7 @@ describe('a client that has heard of more than is on record', () => {
     server.record?.handleCommitted(0);
     const accept = server.pollTransmit() as Uint8Array;
     if (!isLost) pair.client.handleMessage(accept.slice(), 0);
-    // What this process has put on record lacks nothing of which the client has heard.
+    // The record of this process lacks nothing that the client has received.
     const record = { accept: commit?.accept as DurableRecord['accept'], handled: 1, isBehind: true };
     const next = goOn(pair, record);
     expect(isTold(next)).toBe(1);
@@ -118,7 +118,7 @@ describe('a client that has heard of more than is on record', () => {
     expect(isTold(next)).toBe(0);
   });
 
-  it('goes on at a reason that it does not know', () => {
+  it('continues after a reason that it does not know', () => {
     const pair = begun();
     const hello = pair.kill();
     const server = pair.takeOver({ handled: 0 });
@@ -136,7 +136,7 @@ describe('a client that has heard of more than is on record', () => {
   });
 });
 
-describe('a request of which the client has heard more than is on record', () => {
+describe('a request of which the client has received more than is recorded', () => {
   /** A request of which the client has a part. */
   const asked = (isRepeatable: boolean, more = {}): Pair => {
     const pair = new Pair(true, true, more).run().record();
@@ -149,7 +149,7 @@ describe('a request of which the client has heard more than is on record', () =>
   };
 
   it.each<[string, ReadonlyMap<number, StreamRecord>]>([
-    ['of which nothing is on record', new Map()],
+    ['of which nothing is recorded', new Map()],
     ['of whose parts the last one is missing', streamsOf({ isRepeatable: true })],
   ])('fails if it is one %s, and the client is told before', (_, streams) => {
     const pair = goOn(asked(true), { streams });
@@ -167,7 +167,7 @@ describe('a request of which the client has heard more than is on record', () =>
 
   it.each<[string, Pair, ReadonlyMap<number, StreamRecord>]>([
     ['if its parts are told beside the record', asked(false, { tellsBeside: true }), streamsOf({})],
-    ['if its end is on record', asked(false), streamsOf({ end: COMPLETE })],
+    ['if its end is recorded', asked(false), streamsOf({ end: COMPLETE })],
   ])('is none %s', (_, pair, streams) => {
     expect(isTold(goOn(pair, { streams }))).toBe(0);
   });

@@ -16,9 +16,9 @@ import { type DurableRecord, decodeRecordedBody } from './record.js';
 import { COMPLETE, RecordingChannel } from './recording-channel.js';
 import { continuationOf, type DurableStream, newStream } from './streams.js';
 
-/** Server: the channel of a session that is on record, and that another process may go on with. */
+/** Server: the channel of a session that is recorded, and that another process may continue. */
 export class DurableChannel extends RecordingChannel implements DurableSession {
-  /** What parts of the server keep, by their names. */
+  /** The bytes that parts of the server keep, by their names. */
   #saved: Map<string, Uint8Array> | undefined;
   /** Former pages have written the messages of the client up to this one. */
   #ofFormerPages = 0;
@@ -30,7 +30,7 @@ export class DurableChannel extends RecordingChannel implements DurableSession {
     this.rebuilding = new Rebuilding(linkOptionsOf(options));
   }
 
-  /** Goes on with what another process had. A client can only resume this with what it has. */
+  /** Continues from the record of another process. A client can only resume this if it states what it has. */
   restore({
     handled,
     open,
@@ -100,16 +100,16 @@ export class DurableChannel extends RecordingChannel implements DurableSession {
     const isKnown =
       written <= this.messages.received + MAX_FORGOTTEN && messages <= this.said + MAX_FORGOTTEN;
     if (!isReloaded) return isKnown && streams.length <= maxStreams && written >= this.handled;
-    // What the page before has acknowledged cannot be written again.
+    // Messages that the page before has acknowledged cannot be written again.
     const isExact = messages >= Math.max(this.confirmed, this.confirmedBefore + this.kept.confirmed);
     return isKnown && isExact && streams.length === 0 && this.rebuilding.hasRoom(this.link);
   }
 
   /**
-   * Goes on over a new connection with a new link, body by body: both ends write what the other lacks. Nothing of this
-   * is to be written before it is on record; see {@link isHeldBack}.
+   * Continues over a new connection with a new link, body by body: both ends write what the other lacks. Nothing of this
+   * is to be written before it is recorded; see {@link isHeldBack}.
    *
-   * A page that was loaded again has no request. If this process has the session since before, its application goes on:
+   * A page that was loaded again has no request. If this process has the session since before, its application continues:
    * it reads what has arrived, and its handlers return when they do.
    */
   goOnFrom(stated: Fields, isReloaded: boolean): RebuiltLink {
@@ -169,7 +169,7 @@ export class DurableChannel extends RecordingChannel implements DurableSession {
 
   #warnOf(lost: number): void {
     if (lost <= 0) return;
-    const message = `${lost} messages of a page before are not on record as handled, and come no more`;
+    const message = `${lost} messages of a page before are not recorded as handled, and will not arrive`;
     this.session.emit({ type: 'warning', message });
   }
 
@@ -177,7 +177,7 @@ export class DurableChannel extends RecordingChannel implements DurableSession {
     if (this.isBehind) this.#setBehind(false);
   }
 
-  /** On record, as an ACCEPT may be lost together with its process. */
+  /** Recorded, as an ACCEPT may be lost together with its process. */
   #setBehind(isBehind: boolean): void {
     this.isBehind = isBehind;
     this.recorder.behind(isBehind);
@@ -250,5 +250,5 @@ function interruptedError(parts: number): ProtocolError {
 const lostStream = (streamId: number): LinkEvent => ({
   type: 'failure',
   streamId,
-  error: new ProtocolError('interrupted', 'the session goes on in another process'),
+  error: new ProtocolError('interrupted', 'the session continues in another process'),
 });

@@ -22,8 +22,8 @@ interface OpenRequest {
 }
 
 /**
- * Client: the channel of a session that its server has on record. It keeps what the server has not acknowledged as bodies,
- * and its requests until they are answered, so that it can write them again to a process that has nothing of the link.
+ * Client: the channel of a session that its server records. It keeps unacknowledged messages as bodies, and its requests
+ * until they are answered, so that it can write them again to a process that has nothing of the link.
  */
 export class DurableClientChannel extends LinkChannel {
   readonly #options: ChannelOptions;
@@ -35,7 +35,7 @@ export class DurableClientChannel extends LinkChannel {
   /** Messages that were written to their end on former links. */
   #writtenBefore = 0;
   #messages = 0;
-  /** What the last HELLO has said; the application goes on while that is under way. */
+  /** The statement of the last HELLO; the application continues while that HELLO is under way. */
   #stated: Have | undefined;
   /** Charges that were received on former links and that the application has not consumed, by stream. */
   readonly #unread = new Map<number, number>();
@@ -52,7 +52,7 @@ export class DurableClientChannel extends LinkChannel {
     const { messages, sent } = readHave(have);
     const { handled, again } = readKept(kept);
     if (handled < sent || again.length > 0)
-      throw new ProtocolError('bad_acceptance', 'ACCEPT goes on with what the page before did not leave');
+      throw new ProtocolError('bad_acceptance', 'ACCEPT continues with bodies that no former page left');
     this.#messages = messages;
     this.#sent = this.#acknowledgedBefore = this.#writtenBefore = handled;
   }
@@ -173,7 +173,7 @@ export class DurableClientChannel extends LinkChannel {
     const { streams } = former.parts;
     const stated = this.#stated;
     if (stated === undefined || handled < sent || handled > written)
-      throw new ProtocolError('bad_acceptance', 'ACCEPT goes on with what was not sent');
+      throw new ProtocolError('bad_acceptance', 'ACCEPT continues with bodies that were not sent');
     this.#keepUnread(former);
     for (const request of this.#requests.values()) {
       request.isAcknowledged = this.#isAcknowledged(request);
@@ -206,10 +206,10 @@ export class DurableClientChannel extends LinkChannel {
     return stream === undefined || stream.cancelled;
   }
 
-  /** How a stream ends that does not go on with the new link; `undefined` if it does. */
+  /** How a stream ends that does not continue with the new link; `undefined` if it does. */
   #endOf(stream: OpenStream, again: ReadonlySet<number>): LinkEvent | undefined {
     const { id: streamId, local, cancelled } = stream;
-    const error = new ProtocolError('interrupted', 'the session goes on in another process', {
+    const error = new ProtocolError('interrupted', 'the session continues in another process', {
       side: 'remote',
     });
     if (!local) return { type: 'cancel', streamId, reason: error };

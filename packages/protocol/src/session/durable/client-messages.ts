@@ -6,11 +6,11 @@ export class ClientMessages {
   received = 0;
   /** All up to this one are handled. */
   handled = 0;
-  /** All up to this one are on record as handled. */
+  /** All up to this one are recorded as handled. */
   #recorded = 0;
   /** All up to this one may have reached the application of a former process. */
   #redelivered = 0;
-  /** Messages for other clients that are not settled; `true` if they are, and that is not on record. */
+  /** Messages for other clients that are not settled; `true` if they are, but that is not recorded yet. */
   readonly #open = new Map<number, boolean>();
   readonly #recorder: Recorder;
 
@@ -18,7 +18,7 @@ export class ClientMessages {
     this.#recorder = recorder;
   }
 
-  /** Goes on with what another process had. */
+  /** Continues from the record of another process. */
   restore(handled: number, open: Iterable<number>): void {
     this.handled = this.#recorded = handled;
     for (const number of open) this.#open.set(number, false);
@@ -70,8 +70,8 @@ export class ClientMessages {
   }
 
   /**
-   * The numbers of a page that was loaded again go on after `written`. Returns how many messages of pages before are not on
-   * record as handled, and come no more.
+   * The numbers of a page that was loaded again continue after `written`. Returns how many messages of pages before are not
+   * recorded as handled, and will not arrive.
    */
   skipTo(written: number): number {
     const open = [...this.#open.keys()];

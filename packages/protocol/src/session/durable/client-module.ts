@@ -1,3 +1,3 @@
-/** What a client of a durable session needs, which is loaded when a server agrees on one. */
+/** The code for a client of a durable session, which is loaded when a server agrees on one. */
 
 export { DurableClientChannel as Channel } from './client-channel.js';

@@ -11,7 +11,7 @@ import {
 import * as durable from './client-module.js';
 
 describe('a durable session', () => {
-  it('is not accepted before that is on record', () => {
+  it('is not accepted before that is recorded', () => {
     const pair = new Pair().run();
     expect(pair.client.state).toBe('connecting');
     expect(pair.server.hasOutput).toBe(false);
@@ -20,7 +20,7 @@ describe('a durable session', () => {
     expect(pair.commits[0]).toMatchObject({ number: 1, accept: { attempt: 0 } });
   });
 
-  it('has no token on record', () => {
+  it('records no token', () => {
     const pair = new Pair().run().record();
     const { token } = pair.kill().resume as { token: string };
     expect(JSON.stringify(pair.commits[0]?.accept)).not.toContain(token);
@@ -43,7 +43,7 @@ describe('a durable session', () => {
     expect(textsOf(pair.run().heard, 'message')).toEqual(['at once']);
   });
 
-  it.each(['fail', 'refuse'] as const)('tells a request that it has to %s when that is on record', (verb) => {
+  it.each(['fail', 'refuse'] as const)('can %s a request only once that is recorded', (verb) => {
     const pair = new Pair().run().record();
     const id = pair.client.channel.request(body('a'));
     pair.run().record();
@@ -55,7 +55,7 @@ describe('a durable session', () => {
     expect(pair.commits.at(-1)?.streams.get(id)?.end?.length).toBeGreaterThan(0);
   });
 
-  it('tells a message when it is on record', () => {
+  it('tells a message when it is recorded', () => {
     const pair = new Pair().run().record();
     pair.server.channel.send(body('said'));
     expect(textsOf(pair.run().heard, 'message')).toEqual([]);
@@ -65,7 +65,7 @@ describe('a durable session', () => {
     expect(pair.server.channel.queuedOn(0)).toBe(0);
   });
 
-  it('acknowledges a message when it is on record as handled', () => {
+  it('acknowledges a message when it is recorded as handled', () => {
     const pair = new Pair().run().record();
     pair.client.channel.send(body('to be handled'));
     pair.run().later(1_000);
@@ -123,7 +123,7 @@ describe('a durable session', () => {
     expect(wakes).toBe(4);
   });
 
-  it('has one commit at a time, and says when everything so far is on record', () => {
+  it('writes one commit at a time, and says when everything so far is recorded', () => {
     const pair = new Pair().run().record();
     const said: string[] = [];
     pair.server.channel.send(body('one'));
@@ -203,7 +203,7 @@ describe('a durable session', () => {
     });
   });
 
-  it('starts a handler when its start is on record, and not for a request that was cancelled meanwhile', () => {
+  it('starts a handler when its start is recorded, and not for a request that was cancelled meanwhile', () => {
     const pair = new Pair().run().record();
     pair.client.channel.request(body('one'));
     const cancelled = pair.client.channel.request(body('two'));
@@ -242,7 +242,7 @@ describe('a durable session', () => {
     ['fails', (channel, streamId) => channel.fail(streamId, new ProtocolError('internal', 'late'))],
     ['is refused', (channel, streamId) => channel.refuse(streamId, new ProtocolError('internal', 'late'))],
   ])(
-    'tells that a reply has failed, although its handler goes on and %s before that is on record',
+    'tells that a reply has failed, although its handler continues and %s before that is recorded',
     (_, late) => {
       const pair = new Pair(true, true, { tellsBeside: true }).run().record();
       const streamId = pair.client.channel.request(body('one'));
@@ -302,7 +302,7 @@ describe('another process', () => {
     return { pair, hello: pair.kill() };
   };
 
-  it('goes on with a client that says what it has', () => {
+  it('continues with a client that says what it has', () => {
     const { pair, hello } = killed();
     expect(hello.resume?.have).toEqual({
       ...{ messages: 1, sent: 0, written: 1, opened: 0, heard: 0, streams: [] },
@@ -362,7 +362,7 @@ describe('another process', () => {
   it.each([
     ['written', 2 ** 20, 0],
     ['messages', 2 ** 20, 1],
-  ])('refuses a client whose %s are far beyond what is on record', (name, most, known) => {
+  ])('refuses a client whose %s are far beyond what is recorded', (name, most, known) => {
     const { pair, hello } = killed();
     const server = pair.takeOver();
     const resume = hello.resume as NonNullable<HelloPayload['resume']>;
@@ -387,7 +387,7 @@ describe('another process', () => {
     expect(server.checkResume(withStreams(7), OPTIONS.subprotocol)).toBe('no_state');
   });
 
-  it('goes on with the larger of what client and record know', () => {
+  it('continues with the larger of what client and record know', () => {
     const { pair, hello } = killed();
     const server = pair.takeOver({ said: 0, messages: [] });
     server.resume(hello.resume as NonNullable<HelloPayload['resume']>, 0);
@@ -396,7 +396,7 @@ describe('another process', () => {
     expect(pair.server.record?.pollCommit()?.messages).toMatchObject([{ number: 2 }]);
   });
 
-  it('does not answer a client for which nothing is on record', () => {
+  it('does not answer a client for which nothing is recorded', () => {
     const { pair, hello } = killed();
     const server = pair.takeOver();
     server.resume(hello.resume as NonNullable<HelloPayload['resume']>, 0);
@@ -420,7 +420,7 @@ describe('another process', () => {
     expect(pair.kill().resume?.have).toMatchObject({ sent: 0, written: 1 });
   });
 
-  it('has a reply on record until the client has its end', () => {
+  it('keeps a reply in the record until the client has its end', () => {
     const pair = new Pair().run().record();
     pair.client.channel.request(body('ask'));
     pair.run().record();
@@ -514,7 +514,7 @@ describe('a client of a durable session', () => {
     expect(pair.heard.at(-1)).toMatchObject({ type: 'ended', error: { code: 'bad_acceptance' } });
   });
 
-  it.each([1, 2])('goes on if %i messages are', (handled) => {
+  it.each([1, 2])('continues if %i messages are', (handled) => {
     const pair = resumed((kept) => ({ ...kept, handled }));
     expect(pair.client.state).toBe('established');
   });

@@ -3,7 +3,7 @@ import { body, DurablePair as Pair } from '../../testing/durable-pair.js';
 import { errorCode } from '../../testing/error-code.js';
 
 describe('the size of a record', () => {
-  /** What a body takes beside its text. */
+  /** The bytes that a body takes beside its text. */
   const HEAD = 9;
   const limited = (maxRecordSize: number) => new Pair(true, true, { maxRecordSize }).run().record();
   const sent = (pair: Pair, size: number) =>

@@ -1,7 +1,7 @@
 import { ProtocolError } from '../../base/errors.js';
 import { Fifo } from '../../base/fifo.js';
 
-/** The bytes of bodies and of state that a session has on record, or is about to have. */
+/** The bytes of bodies and of state that a session has recorded, or is about to record. */
 export class RecordSize {
   readonly #max: number;
   #bytes = 0;
@@ -18,13 +18,13 @@ export class RecordSize {
     if (bytes > 0 && size > this.#max) {
       throw new ProtocolError(
         'over_budget',
-        `the session would have ${size} bytes on record; at most ${this.#max} are possible`,
+        `the session would have ${size} bytes in its record; at most ${this.#max} are possible`,
       );
     }
     this.#bytes = size;
   }
 
-  /** Counts what is on record already; a negative number takes from that what has left the record. */
+  /** Counts bytes that are recorded already; a negative number counts bytes that have left the record. */
   add(bytes: number): void {
     this.#bytes += bytes;
   }

@@ -6,7 +6,7 @@ import type { OutgoingBody } from '../../link/frame.js';
 import type { NumberedBody } from '../durable-session.js';
 import type { AcceptedResume } from '../resume-token.js';
 
-/** What is on record of a session. */
+/** The record of a session. */
 export interface DurableRecord {
   readonly begin: Uint8Array;
   readonly accept: AcceptedResume;
@@ -16,7 +16,7 @@ export interface DurableRecord {
   /** The mark of each session that has sent messages to this one. */
   readonly heard: ReadonlyMap<string, number>;
   readonly state: Uint8Array | undefined;
-  /** What parts of the server keep with the session, by their names. */
+  /** The bytes that parts of the server keep with the session, by their names. */
   readonly saved: ReadonlyMap<string, Uint8Array>;
   /** The number of the last message to the client. */
   readonly said: number;
@@ -44,7 +44,7 @@ export function encodeRecordedBody(body: OutgoingBody): Uint8Array {
 
 /** @throws {ProtocolError} as `readBody`; `bad_message`. */
 export function decodeRecordedBody(bytes: Uint8Array, bounds: BodyBounds): OutgoingBody {
-  return readBody(get(decodeMap(bytes, MAX_DEPTH, 'a body on record'), 'b'), bounds);
+  return readBody(get(decodeMap(bytes, MAX_DEPTH, 'a recorded body'), 'b'), bounds);
 }
 
 const MAX_DEPTH = 4;

@@ -39,7 +39,7 @@ class NextCommit implements Commit {
   readonly streams = new Map<number, NextStreamCommit>();
   isBehind: boolean | undefined = undefined;
   ofFormerPages: number | undefined = undefined;
-  /** What waits for this commit, in order. */
+  /** Calls that wait for this commit, in order. */
   readonly waiting: (() => void)[] = [];
   /** Bytes of bodies. */
   bytes = 0;
@@ -57,24 +57,24 @@ interface NextStreamCommit {
   isForgotten: boolean;
 }
 
-/** Collects what a session puts on record, one commit at a time, and what waits for that. */
+/** Collects the changes that a session records, one commit at a time, and the calls that wait for it. */
 export class Recorder {
   #next: NextCommit | undefined;
   #present: NextCommit | undefined;
   #number = 0;
   #wake: (() => void) | undefined;
 
-  /** Bytes of bodies that are not on record. */
+  /** Bytes of bodies that are not recorded yet. */
   get bytes(): number {
     return (this.#next?.bytes ?? 0) + (this.#present?.bytes ?? 0);
   }
 
-  /** Everything that is worth a commit is on record. */
+  /** Everything that is worth a commit is recorded. */
   get isIdle(): boolean {
     return this.#present === undefined && this.#next?.isDue !== true;
   }
 
-  /** An ACCEPT is not on record. */
+  /** An ACCEPT is not recorded yet. */
   get hasAccept(): boolean {
     return this.#present?.accept !== undefined || this.#next?.accept !== undefined;
   }
@@ -105,7 +105,7 @@ export class Recorder {
     return next;
   }
 
-  /** The commit that {@link poll} returned is on record. Returns what has waited for it, in order. */
+  /** The commit that {@link poll} returned is recorded. Returns the calls that have waited for it, in order. */
   handleCommitted(): readonly (() => void)[] {
     const waiting = this.#present?.waiting ?? [];
     this.#present = undefined;
@@ -113,7 +113,7 @@ export class Recorder {
     return waiting;
   }
 
-  // --- what goes on record
+  // --- the changes that are recorded
 
   begin(begin: Uint8Array): void {
     this.#due().begin = begin;
@@ -202,7 +202,7 @@ export class Recorder {
     this.#stream(this.#commit(), streamId, 0).isForgotten = true;
   }
 
-  /** Calls `then` when everything so far is on record, at once if it is. */
+  /** Calls `then` when everything so far is recorded, at once if it is. */
   after(then: () => void): void {
     const commit = this.#next?.isDue ? this.#next : this.#present;
     if (commit === undefined) then();

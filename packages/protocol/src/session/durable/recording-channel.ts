@@ -18,8 +18,8 @@ import { type DurableStream, newStream } from './streams.js';
 import { Unacknowledged } from './unacknowledged.js';
 
 /**
- * Server: the channel of a session that is on record. The client hears of a message, a part or an end when it is on record,
- * a handler is told of a request when its start is, and a frame is acknowledged when what it has brought is.
+ * Server: the channel of a recorded session. The client gets a message, a part or an end once it is recorded, a handler
+ * gets a request once its start is, and a frame is acknowledged once its content is.
  */
 export class RecordingChannel extends ServerChannel {
   state: Uint8Array | undefined;
@@ -30,7 +30,7 @@ export class RecordingChannel extends ServerChannel {
   protected readonly streams = new Map<number, DurableStream>();
   protected readonly messages = new ClientMessages(this.recorder);
   protected readonly unacknowledged = new Unacknowledged();
-  /** Requests whose start is not on record; `false` if they were cancelled meanwhile. */
+  /** Requests whose start is not recorded yet; `false` if they were cancelled meanwhile. */
   protected readonly starting = new Map<number, boolean>();
   /** The last message that the link has, and the one before the first that {@link #kept} has seen. */
   protected told = 0;
@@ -43,7 +43,7 @@ export class RecordingChannel extends ServerChannel {
   protected skip = 0;
   /** This process has the session from its record, and the client has not written anything since. */
   isRestored = false;
-  /** The client has heard of commits that the record lacked, and may not know that. */
+  /** The client has seen effects of commits that the record lacked, and may not know that. */
   isBehind = false;
 
   constructor(session: ChannelHost, options: ChannelOptions) {
@@ -60,7 +60,7 @@ export class RecordingChannel extends ServerChannel {
 
   // --- what the session core asks for
 
-  /** Nothing is written while an ACCEPT is not on record. */
+  /** Nothing is written before an ACCEPT is recorded. */
   get isHeldBack(): boolean {
     return this.recorder.hasAccept;
   }
@@ -184,7 +184,7 @@ export class RecordingChannel extends ServerChannel {
     this.commit(0, undefined, [body]);
   }
 
-  /** @param bytes the body in the form that goes on record. */
+  /** @param bytes the body in its recorded form. */
   #say(body: BodyToSend, bytes: Uint8Array): void {
     const { length } = body.bytes;
     this.size.addMessage(bytes.length);
@@ -211,7 +211,7 @@ export class RecordingChannel extends ServerChannel {
   }
 
   override respond(streamId: number, body: BodyToSend): void {
-    // A tensor is not on record, nor is the answer to it.
+    // Neither a tensor nor the answer to it is recorded.
     if (!this.streams.has(streamId)) return super.respond(streamId, body);
     const stream = this.#openOf(streamId);
     if (stream === undefined || !this.session.isOpen || !this.isWanted(streamId)) {
@@ -240,11 +240,11 @@ export class RecordingChannel extends ServerChannel {
   /**
    * Only the first end of a reply counts. While it waits for the record, a second one must not be told before it.
    *
-   * @param failure what goes on record. @param tell has no effect on a stream whose end was told.
+   * @param failure the recorded form of the failure. @param tell has no effect on a stream whose end was told.
    */
   #end(streamId: number, failure: Uint8Array, tell: () => void): void {
     const stream = this.streams.get(streamId);
-    // A tensor is not on record.
+    // A tensor is not recorded.
     if (stream === undefined) return tell();
     if (stream.end === undefined && this.session.isOpen) this.recordEnd(streamId, stream, failure);
     this.recorder.after(tell);
@@ -259,7 +259,7 @@ export class RecordingChannel extends ServerChannel {
     return super.memoryOf(streamId) + (this.streams.get(streamId)?.pending ?? 0);
   }
 
-  /** A message that is on record is told. */
+  /** A recorded message is always told. */
   override withdraw(): boolean {
     return false;
   }
@@ -346,12 +346,12 @@ export class RecordingChannel extends ServerChannel {
     const stream = this.streams.get(streamId);
     const isOpen = stream?.end !== undefined || this.link.parts.streams.get(streamId) !== undefined;
     if (stream === undefined || isOpen) return;
-    // Soon, as a client that does not name the stream would seem to have heard an end that is not on record.
+    // Soon, as a client that does not name the stream would seem to have received an end that is not recorded.
     this.recordEnd(streamId, stream, COMPLETE);
     this.forgetStream(streamId);
   }
 
-  /** The application hears of a request when its start is on record. */
+  /** The application gets a request once its start is recorded. */
   #start(event: LinkEvent & { readonly type: 'request' }): undefined {
     const { streamId } = event;
     const stream = this.streams.get(streamId) ?? newStream();
@@ -379,7 +379,7 @@ export class RecordingChannel extends ServerChannel {
     if (!this.session.hasEnded) this.link.acknowledgement.raise(this.durableFrames, now);
   }
 
-  /** The client has acknowledged frames: what they carried need not stay on record. */
+  /** The client has acknowledged frames: their content need not stay in the record. */
   #forgetConfirmed(): void {
     this.forgetMessages(this.confirmedBefore + this.kept.confirmed);
     for (const [streamId, stream] of this.streams) {

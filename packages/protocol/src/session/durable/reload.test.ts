@@ -41,7 +41,7 @@ describe('a page that is loaded again', () => {
   it.each([
     ['lives', () => {}],
     ['has died', (pair: Pair) => void die(pair)],
-  ])('goes on with its session if the process %s', (_what, happen) => {
+  ])('continues with its session if the process %s', (_what, happen) => {
     const pair = begin();
     const { id } = pair.client;
     happen(pair);
@@ -98,7 +98,7 @@ describe('a page that is loaded again', () => {
     die(pair);
     expect(pair.answer(pair.reload())).toBeUndefined();
     expect(pair.told.find(({ type }) => type === 'warning')).toMatchObject({
-      message: '1 messages of a page before are not on record as handled, and come no more',
+      message: '1 messages of a page before are not recorded as handled, and will not arrive',
     });
     pair.told.length = 0;
     pair.client.channel.send(body('of the next page'));
@@ -131,7 +131,7 @@ describe('a page that is loaded again', () => {
     expect(pair.answer(pair.kill())).toBeUndefined();
     expect(pair.heard.map(({ type }) => type)).not.toContain('behind');
     expect(pair.told.find(({ type }) => type === 'warning')).toMatchObject({
-      message: '1 messages of a page before are not on record as handled, and come no more',
+      message: '1 messages of a page before are not recorded as handled, and will not arrive',
     });
     // And so on, in yet another process.
     pair.record();
@@ -174,7 +174,7 @@ describe('a page that is loaded again', () => {
     expect(pair.heard.filter(({ type }) => type === 'part')).toEqual([]);
   });
 
-  it('never has a handler called whose start was not on record', () => {
+  it('never has a handler called whose start was not recorded', () => {
     const pair = begin();
     const id = pair.client.channel.request(body('a'));
     pair.run();

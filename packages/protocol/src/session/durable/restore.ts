@@ -8,7 +8,7 @@ import { readBegin } from './begin.js';
 import { DurableChannel } from './channel.js';
 import type { DurableRecord } from './record.js';
 
-/** Why the client with this offer may not resume a session that is on record; `undefined` if it may, as far as that tells. */
+/** Why the client with this offer may not resume a recorded session; `undefined` if it may, as far as that tells. */
 export function checkAccepted(
   accepted: AcceptedResume,
   { token, attempt }: ResumeOffer,
@@ -20,11 +20,11 @@ export function checkAccepted(
 }
 
 /**
- * Goes on with a durable session of another process, whose commits are refused from now on. The session is suspended, until
- * a client resumes it that says what it has.
+ * Continues a durable session of another process, whose commits are refused from now on. The session is suspended until a
+ * client resumes it and states what it has.
  *
  * @param options of a server. The session keeps its agreement.
- * @param record what the process that had the session has put on record.
+ * @param record the record that the former process of the session left.
  * @throws {ProtocolError} as `restoreSession`.
  */
 export function restoreDurableSession(
@@ -38,7 +38,7 @@ export function restoreDurableSession(
   const core = new ServerCore(optionsFor(begin.answer, options));
   core.takeOver(begin, record.accept, now);
   if (!(core.channel instanceof DurableChannel))
-    throw new ProtocolError('bad_message', 'only a durable session is on record');
+    throw new ProtocolError('bad_message', 'only a durable session has a record');
   core.channel.restore(record);
   return core;
 }

@@ -2,25 +2,25 @@ import type { Have, HeldStream } from '../../control/messages.js';
 import type { OutgoingBody } from '../../link/frame.js';
 import { type OpenStream, openStream } from '../../link/streams.js';
 
-/** One request of the client and its reply, as a server has them on record, or will have. */
+/** One request of the client and its reply, as a server has recorded them, or will. */
 export interface DurableStream {
   /** How often its handler was started. */
   attempt: number;
   isRepeatable: boolean;
   /** The ID under which the reply is kept. */
   kept: string | undefined;
-  /** Parts so far, on record or not. */
+  /** Parts so far, recorded or not. */
   parts: number;
-  /** Parts of former processes, until the reply goes on. */
+  /** Parts of former processes, until the reply continues. */
   former: readonly OutgoingBody[];
   /** How many of them the client has. */
   told: number;
   end: Uint8Array | undefined;
   /** Its last frame is among the first so many frames, as far as that is known. */
   endFrame: number | undefined;
-  /** Bytes of parts that are not on record. */
+  /** Bytes of parts that are not recorded yet. */
   pending: number;
-  /** Bytes of all parts, on record or not. */
+  /** Bytes of all parts, recorded or not. */
   size: number;
 }
 
@@ -29,7 +29,7 @@ export const newStream = (): DurableStream => ({
   ...{ end: undefined, endFrame: undefined, pending: 0, size: 0 },
 });
 
-/** How the requests of a client go on, by what it has. */
+/** How the requests of a client continue, by what it has. */
 export interface Continuation {
   readonly adopted: readonly OpenStream[];
   /** The client has everything of these. */
@@ -42,11 +42,11 @@ export interface Continuation {
   readonly interrupted: readonly number[];
   /** The client writes these again. */
   readonly again: readonly number[];
-  /** The client has heard of a start, a part or an end that is not on record. */
+  /** The client has received a start, a part or an end that is not recorded. */
   readonly isBehind: boolean;
 }
 
-/** @param tellsBeside the client may have parts that are not on record, although nothing was forgotten. */
+/** @param tellsBeside the client may have parts that are not recorded, although nothing was forgotten. */
 export function continuationOf(
   streams: ReadonlyMap<number, DurableStream>,
   have: Have,
@@ -64,7 +64,7 @@ export function continuationOf(
   return { adopted, forgotten, ...lists, isBehind };
 }
 
-/** Whether the client has heard more of a reply than is on record. */
+/** Whether the client has received more of a reply than is recorded. */
 function hasMore(
   { isCancelled, isAcknowledged, parts }: HeldStream,
   known: DurableStream | undefined,

@@ -1,6 +1,6 @@
 import { Fifo } from '../../base/fifo.js';
 
-/** A frame that is not acknowledged before what it has brought is on record. */
+/** A frame that is not acknowledged before its content is recorded. */
 export interface UnacknowledgedFrame {
   readonly frame: number;
   /** The number of the one-way message; `undefined` for a request. */
@@ -29,7 +29,7 @@ export class Unacknowledged {
     return first === undefined ? received : first.frame - 1;
   }
 
-  /** @param isDurable whether a message is on record as handled. */
+  /** @param isDurable whether a message is recorded as handled. */
   release(isDurable: (message: number) => boolean): void {
     for (let { first } = this.#frames; first !== undefined; first = this.#frames.first) {
       const { message } = first;
