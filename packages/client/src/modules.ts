@@ -7,8 +7,8 @@ const hello = loadable('HELLO', () => import('./session/hello.js'));
 const answers = loadable('answers', () => import('./session/answers.js'));
 
 /**
- * What not every client needs, by the option that asks for it, the outermost first; it is loaded before HELLO. Without such an
- * option, a module has no code in a page, no state, and nothing to run.
+ * Modules that not every client needs, by the option that asks for each, the outermost first. They are loaded before
+ * HELLO. Without its option, a module has no code in a page, no state, and nothing to run.
  */
 const MODULES: { readonly [Option in keyof ClientOptions]: Loadable<ModuleCode> } = {
   modules: answers,
@@ -35,7 +35,7 @@ export function modulesOf(options: ClientOptions): readonly Loadable<ModuleCode>
 
 /**
  * The same for what the ends have agreed on, which is loaded after ACCEPT: the channel of a durable session, or of one without
- * a link. What calls and frames need, such as requests, replies, agents and tensors, comes with the first of them.
+ * a link. The code for requests, replies, agents and tensors is loaded with the first call or frame that needs it.
  */
 export function channelOf({ extensions }: Negotiated): Promise<ChannelModule> {
   return (extensions[Extension.DURABLE] === undefined ? parts.plain : parts.durable).load();

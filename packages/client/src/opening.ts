@@ -204,7 +204,7 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
   });
 }
 
-/** What HELLO advertises. @throws {ProtocolError} `invalid_option`. */
+/** The capabilities that HELLO advertises. @throws {ProtocolError} `invalid_option`. */
 async function capabilitiesOf({ options, limits }: Setup, plan: Plan) {
   const { reconnect } = options;
   const { later } = plan;

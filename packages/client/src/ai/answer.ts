@@ -7,7 +7,7 @@ type Result = IteratorResult<Message, undefined>;
 
 const OVER = { value: undefined, done: true } as const;
 
-/** What the calls of a session fail with when it ends. */
+/** The codes with which the calls of a session fail when it ends. */
 const LOST: ReadonlySet<string> = new Set(['session_lost', 'session_closed']);
 
 /**

@@ -1,6 +1,6 @@
 import { isProtocolError } from '@parlance/protocol/client';
 
-/** What the calls of a session fail with if its connection is gone, and no other session follows by itself. */
+/** The codes with which calls fail if the connection of their session is gone, and no other session follows by itself. */
 const DISCONNECTED: ReadonlySet<string> = new Set(['session_lost', 'connection_failed']);
 
 /**

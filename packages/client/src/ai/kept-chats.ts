@@ -13,7 +13,7 @@ export interface KeptChat {
   readonly id: string;
 }
 
-/** What each chat is created with, beside its ID, its transport and its messages: `onFinish`, `onError`, `onToolCall` and others. */
+/** The options of each chat beside its ID, its transport and its messages: `onFinish`, `onError`, `onToolCall` and others. */
 export type KeptChatInit<Message extends UIMessage> = Omit<
   ChatInit<Message>,
   'id' | 'transport' | 'messages'
@@ -24,7 +24,7 @@ export interface SessionChatsOptions<Kept extends KeptChat, Message extends UIMe
   readonly Chat: new (
     init: ChatInit<Message>,
   ) => Kept;
-  /** What each chat is created with, or a function of its ID that returns it. @default nothing */
+  /** The options of each chat, or a function of its ID that returns them. @default none */
   readonly init?: KeptChatInit<Message> | ((id: string) => KeptChatInit<Message>) | undefined;
   /** Chats that are kept though no component shows them, and that write no answer. @default 32 */
   readonly maxChats?: number | undefined;
@@ -54,7 +54,7 @@ export function sessionChats<Kept extends KeptChat, Message extends UIMessage = 
   return new SessionChats(transport, options);
 }
 
-/** What {@link sessionChats} returns. */
+/** The chats of a session, as {@link sessionChats} returns them. */
 export class SessionChats<Kept extends KeptChat, Message extends UIMessage = UIMessage> {
   readonly [SELF] = this;
   readonly #transport: ChatTransport<Message>;

@@ -7,8 +7,8 @@ import type { ClientOptions, SessionStore } from '../index.js';
 export type ChatSession = Pick<Session, 'stream' | 'follow' | 'replies'>;
 
 /**
- * Where a page opens the session of its chats, with the options of `connect`. What only a page has may be given as a
- * function, which is called there: `store: () => sessionStorage`.
+ * Where a page opens the session of its chats, with the options of `connect`. An option that exists only in a page may
+ * be a function, which is called there: `store: () => sessionStorage`.
  */
 export interface ChatConnection extends Omit<ClientOptions, 'store'> {
   readonly url: string | URL | (() => string | URL);
@@ -16,9 +16,9 @@ export interface ChatConnection extends Omit<ClientOptions, 'store'> {
 }
 
 /**
- * What to connect to; a session or a promise of one, which fails every request if it rejects; or a function that returns one.
- * A connection is opened, and a function is called, with the first request, and again only after that session was closed or
- * could not be opened.
+ * The address and options of the connection; or a session or a promise of one, which fails every request if it rejects;
+ * or a function that returns one. A connection is opened, and a function is called, with the first request, and again
+ * only after that session was closed or could not be opened.
  */
 export type ChatSessionSource =
   | ChatConnection
@@ -29,7 +29,7 @@ export type ChatSessionSource =
 /** A value, a promise of one, or a function that each request calls. */
 export type Resolvable<Value> = Value | Promise<Value> | (() => Value | Promise<Value>);
 
-/** What is about to be sent. */
+/** The request that is about to be sent. */
 export interface ChatRequestToPrepare<Message extends UIMessage = UIMessage> {
   readonly id: string;
   readonly messages: Message[];

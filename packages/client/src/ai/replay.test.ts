@@ -32,7 +32,7 @@ const MESSAGE: UIMessage = {
   ],
 };
 
-/** What a page gets that follows an answer which continues the message. */
+/** The chunks for a page that follows an answer which continues the message. */
 async function replay(message: unknown): Promise<UIMessageChunk[]> {
   const parts = [{ json: () => ({ type: CONTINUATION, message }) } as Message];
   const chunks: unknown[] = [];

@@ -10,7 +10,7 @@ export function connectionFailure(url: URL, reason: string, cause?: unknown): Pr
   return new ProtocolError('connection_failed', cannotConnect(url) + reason, { cause });
 }
 
-/** What to look at if nothing is known of a failed connection. */
+/** Advice on a failed connection whose cause is unknown. */
 export function unreached({ protocol }: URL): string {
   const tls =
     '; if it is there, wss: needs TLS and a certificate that is trusted here, and a server without TLS needs ws:';

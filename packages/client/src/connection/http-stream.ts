@@ -21,7 +21,7 @@ const { setImmediate: soon = queueMicrotask } = globalThis as { setImmediate?: (
 export interface HttpOptions {
   /** Bytes of a frame of the server, at most. */
   readonly maxRecord: number;
-  /** Of each stream: the page goes away for good. What waits is sent at once, and is the last. */
+  /** Of each stream: the page goes away for good. The waiting messages are sent at once, and are the last. */
   readonly leaving: Set<() => void>;
   /**
    * Asked before each stream. Resolves to what to call when it is over, or to why there may be none. Pages have it.
@@ -195,7 +195,7 @@ function openStream(
 
   const leave = (): void => {
     isLeaving = true;
-    // What was said in this task is in the queue then.
+    // By then, the messages of this task are in the queue.
     soon(() => {
       tail ??= encodeClose(CloseCode.GOING_AWAY, '');
       flush();

@@ -122,7 +122,7 @@ describe('two transports', () => {
     expect([code, failure()]).toEqual([CloseCode.RATE_LIMITED, undefined]);
   });
 
-  it('do not go on to the second one if the attempt was given up', () => {
+  it('do not continue to the second one if the attempt was given up', () => {
     const { webSocket, http, seen, open, last } = setUp();
     const wire = open();
     wire.close(CloseCode.NORMAL, '');

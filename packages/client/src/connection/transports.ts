@@ -191,7 +191,7 @@ function openEither(
 
   const open = (by: ClientTransport, next: ClientTransport | undefined): Wire => {
     let openedAt: number | undefined;
-    /** What has opened says nothing yet, and something between may hold it back. */
+    /** The transport has opened but sent nothing yet, and something between may hold its data back. */
     let isSilent = false;
     const isCurrent = (): boolean => current === wire;
     const handleOpen = (isSaid: boolean): void => {

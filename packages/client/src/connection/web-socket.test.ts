@@ -20,7 +20,7 @@ class FakeSocket {
   }
 }
 
-/** What a client offers that would say `hello`, and whether it counts as said. */
+/** The subprotocols that a client with this `hello` offers, and whether they have said it. */
 async function offered(
   hello: Uint8Array | string | undefined,
   WebSocket: WebSocketConstructor = FakeSocket as unknown as WebSocketConstructor,

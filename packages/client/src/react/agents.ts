@@ -33,7 +33,7 @@ class Watching extends View<AgentsView> {
 
   protected end(): void {
     this.#turn++;
-    // What it throws has been thrown by next().
+    // next() has already thrown its error.
     this.#changes?.return?.().catch(() => {});
     this.#changes = undefined;
   }

@@ -2,9 +2,9 @@ import { useEffect, useRef } from 'react';
 import type { Message, Session } from '../index.js';
 
 /**
- * Calls `onMessage` with each one-way message of a session while the component is mounted. Any number of components may do so: each hears
- * every message that comes while it listens. Messages wait in the session as long as no component listens. What `onMessage` throws is
- * reported as an uncaught error, and the next message follows.
+ * Calls `onMessage` with each one-way message of a session while the component is mounted. Any number of components may
+ * do so: each gets every message that arrives while it listens. Messages wait in the session as long as no component
+ * listens. An error of `onMessage` is reported as an uncaught error, and the next message follows.
  *
  * @param session `undefined` as long as there is none. A `for await` loop over it must not run at the same time (`invalid_argument`).
  * @param onMessage the function of the last render is called, so it needs no `useCallback`.
@@ -53,7 +53,7 @@ export function listen(session: Session, listener: Listener): () => void {
 
 /** Reads until no component listens any more, or the session ends. */
 async function read(reading: Reading, reader: AsyncIterator<Message>): Promise<void> {
-  // What is unmounted in the turn in which it was mounted takes nothing.
+  // A component that is unmounted in the turn in which it was mounted takes no message.
   await undefined;
   for (const message of reading.held.splice(0)) hand(reading, message);
   try {

@@ -20,7 +20,7 @@ export type ReplyStatus = 'idle' | 'waiting' | 'streaming' | 'done' | 'stopped' 
 /** A reply as a component sees it. */
 export interface ReplyView<Value> extends Failure {
   readonly status: ReplyStatus;
-  /** What the parts so far amount to. */
+  /** The value of the parts so far. */
   readonly value: Value;
   /** The ID of a reply that the server keeps, for {@link useReply}. */
   readonly keptId: string | undefined;
@@ -71,7 +71,8 @@ const TEXT: ReadOptions<string, unknown> = {
 
 /**
  * Asks the other end of a session, and reads the reply part by part. Unmounting the component cancels the request, which
- * stops its handler; a handler that is to go on keeps its reply, and the next component follows it with {@link useReply}.
+ * stops its handler; a handler that is to continue keeps its reply, and the next component follows it with {@link
+ * useReply}.
  */
 export function useStream(session: Session | undefined): StreamView<string, unknown>;
 export function useStream<Value, Part = Message>(

@@ -1,6 +1,6 @@
 import type { Ticket } from '@parlance/protocol/client';
 
-/** What a page leaves to the next one. It holds neither credentials nor content. */
+/** The data that a page leaves to the next one. It holds neither credentials nor content. */
 export interface Entry {
   readonly ticket: Ticket;
   /** The codecs that HELLO listed as not loaded: the next HELLO has to make the same offer. */
@@ -10,7 +10,7 @@ export interface Entry {
 }
 
 const FORMAT = 1;
-/** What the page has of a durable session. */
+/** The counts by which a page states how much of a durable session it has. */
 const COUNTS = ['messages', 'sent', 'written', 'opened', 'heard'] as const;
 /** In UTF-16 units. */
 export const MAX_ENTRY_LENGTH = 2_048;

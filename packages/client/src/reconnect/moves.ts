@@ -4,7 +4,10 @@ import { CloseCode, type Wire } from '@parlance/protocol/client';
 /** Connections that may bring a session back to the same server that drains. */
 const MAX_MOVES = 5;
 
-/** The moves of a session to another connection while the present one goes on: its server asks, or there is a better one. */
+/**
+ * The moves of a session to another connection while the present one continues: its server asks, or there is a better
+ * one.
+ */
 export class Moves {
   /** The other connection is not open yet. */
   isUnderWay = false;

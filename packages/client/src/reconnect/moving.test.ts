@@ -120,7 +120,7 @@ const tell = (core: SessionCore, number: number) => {
 };
 
 describe('a client that is asked to move', () => {
-  it('opens another connection within the time it was given, while the present one goes on', async () => {
+  it('opens another connection within the time it was given, while the present one continues', async () => {
     const { connections, goAway, pass, session, exchange, messages, states } = await setUp();
     goAway();
     expect(connections).toHaveLength(1);
@@ -152,7 +152,7 @@ describe('a client that is asked to move', () => {
     tell(server, 1);
     answer(connections[0]);
     const second = open(1);
-    // The server has not read HELLO yet, and goes on where it was.
+    // The server has not read HELLO yet, and continues where it was.
     tell(server, 2);
     answer(connections[0]);
     expect([connections[0]?.closedWith, second.sent.length]).toEqual([undefined, 1]);
@@ -218,7 +218,7 @@ describe('a client that is asked to move', () => {
     expect([connections.length, tasks()]).toEqual([2, 0]);
   });
 
-  it('goes on with the attempt under way if the first connection is lost meanwhile', async () => {
+  it('continues with the attempt under way if the first connection is lost meanwhile', async () => {
     const { connections, goAway, pass, open, exchange, hellos, states } = await setUp();
     goAway();
     await pass(2_000);
@@ -275,7 +275,7 @@ describe('a client that is asked to move', () => {
     expect(connections).toHaveLength(2);
   });
 
-  it('goes on with a new session if its server is shut down before it has moved', async () => {
+  it('continues with a new session if its server is shut down before it has moved', async () => {
     const { server, goAway, exchange, session, pass, states, connections } = await setUp();
     goAway(30_000, 1_000_000);
     server.close('SERVER_SHUTDOWN', '', 0);
@@ -337,7 +337,7 @@ describe('a client that is asked to move', () => {
     expect([connections.length, tasks()]).toEqual([1, 0]);
   });
 
-  it('goes on with its session if it has drained and comes back to a server that does not drain', async () => {
+  it('continues with its session if it has drained and comes back to a server that does not drain', async () => {
     const { connections, pass, open, exchange, session, states, goAwayOfAnother } = await setUp();
     void session.request('an open reply keeps the client from leaving').catch(() => {});
     await pass(0);

@@ -16,8 +16,8 @@ const code = loadable('retry', () => import('./retries.js'));
 const LOADED_AFTER_MS = 1_000;
 
 /**
- * What the session of a client sends with: the present session or, if there is none, the next one, and for calls with
- * `retry` those that follow it.
+ * The sending side of a client's session: calls go to the present session or, if there is none, to the next one, and with
+ * `retry` also to those that follow it.
  */
 export class ClientOutbound extends WaitingOutbound {
   readonly #options: WaitingOptions;

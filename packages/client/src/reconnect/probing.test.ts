@@ -78,7 +78,7 @@ async function setUp({ resumes = true } = {}) {
   const pass = async (ms: number) => {
     await clock.pass(ms);
     await settled();
-    // What an attempt that begins now does at once.
+    // Lets an attempt that begins now take its first steps.
     await clock.pass(0);
   };
   const last = ({ connections }: MemoryTransport): MemoryConnection => {

@@ -107,7 +107,7 @@ class Rebuild implements ClientModule {
   #core: SessionCore | undefined;
   /** The ticket of {@link entry} after the attempt of this page. */
   #claimed: Ticket | undefined;
-  /** What the entry states. */
+  /** The ticket in the entry. */
   #written: Ticket | undefined;
   #cancelWrite: (() => void) | undefined;
   #lock: { readonly sessionId: string; readonly release: Promise<(() => void) | undefined> } | undefined;
@@ -158,7 +158,7 @@ class Rebuild implements ClientModule {
     };
   }
 
-  /** What has arrived is stored before anything is sent that may acknowledge it. */
+  /** Stores the received counts before anything is sent that may acknowledge them. */
   #around(usual: ClientTransport): ClientTransport {
     return {
       get name() {
@@ -206,7 +206,7 @@ class Rebuild implements ClientModule {
     const { ticket } = core;
     const written = this.#written;
     if (core.state !== 'established') {
-      // The present connection went on until the next one was open, and what it brought was written.
+      // The present connection continued until the next one was open, and its last frames were written.
       const isStale = ticket !== undefined && written !== undefined && ticket.attempt > written.attempt;
       if (isStale && ticket.sessionId === written.sessionId) void this.#write(ticket, false);
       return;

@@ -61,9 +61,9 @@ export interface ReconnectingOptions {
   readonly onState: (state: SessionState) => void;
   /** Another connection is needed. @param retryAfterMs how long the server asked to wait, else 0. */
   readonly onWireLost: (retryAfterMs: number) => void;
-  /** Another connection is needed within so many milliseconds, while the present one goes on. */
+  /** Another connection is needed within so many milliseconds, while the present one continues. */
   readonly moveWithin: (withinMs: number) => void;
-  /** What the options of the client have asked for. @default nothing */
+  /** The modules for which the options of the client asked. @default none */
   readonly modules?: ModuleList | undefined;
   /** No session follows any more. */
   readonly onEnded: (error: ProtocolError | undefined) => void;

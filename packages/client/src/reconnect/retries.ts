@@ -14,9 +14,9 @@ import { RetriedReply } from './retried-reply.js';
 /** A call that fails with one of these, and of which nothing is written, has had no effect. */
 const UNDONE: ReadonlySet<string> = new Set(['session_lost', 'session_closed', 'draining']);
 
-/** What a call passes to the session that it begins in. */
+/** The hooks that a call passes to the session in which it begins. */
 interface Attempt extends Required<Omit<CallHooks, 'isOwned'>> {
-  /** What is left of the time of a request. */
+  /** The rest of the time of a request. */
   readonly timeoutMs: number | undefined;
   readonly onFailed: (error: unknown) => void;
 }
@@ -40,7 +40,7 @@ interface Call {
 
 /**
  * The calls of a client that have `retry`, until all of each is written. If a session ends before, they move on to the
- * next one, in the order in which they were made. What was written may have arrived, and is never repeated.
+ * next one, in the order in which they were made. A written call may have arrived, and is never repeated.
  */
 export class Retries implements ClientModule {
   readonly #present: () => UserOutbound;
@@ -94,7 +94,7 @@ export class Retries implements ClientModule {
     for (const call of [...this.#calls]) this.#begin(call);
   }
 
-  /** What moves on to the next session is not lost. */
+  /** Calls that move on to the next session are not lost. */
   lossOf(reset: SessionReset): SessionReset {
     // One-way messages all have the same stream.
     const moving = new Map<number, number>();

@@ -2,7 +2,7 @@ import type { Logger } from '@parlance/protocol';
 import { type Clock, loggable, withArticle } from '@parlance/protocol/client';
 import type { SessionStore } from '../session/options.js';
 
-/** Milliseconds that the store may take before the session goes on without it. */
+/** Milliseconds that the store may take before the session continues without it. */
 const PATIENCE_MS = 1_000;
 
 export interface GuardedStoreOptions {

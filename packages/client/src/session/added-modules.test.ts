@@ -56,11 +56,11 @@ it('have their methods and events in each tab, over the session that they share'
     ['two', 'b'],
     ['one', 'c'],
   ]);
-  // What they have besides is as it was.
+  // The rest of the sessions is as it was.
   expect(await textOf(one.stream('d'))).toBe('d');
 });
 
-it('have the errors of their methods, and of the calls that these make, and go on', async () => {
+it('get the errors of their methods, and of the calls that these make, and continue', async () => {
   const origin = originOf();
   const session = await tabWith(origin, watching);
   origin.session.answer = async function* () {

@@ -11,7 +11,7 @@ interface Adding {
   readonly isShared: boolean;
 }
 
-/** What the modules of an application do together. */
+/** The joint work of an application's modules. */
 interface AddedModules extends Required<Pick<ClientModule, 'open'>> {
   wrap(handler: RequestHandler | undefined): RequestHandler | undefined;
 }

@@ -45,7 +45,7 @@ export interface ClientModule {
   applied?(core: SessionCore): void;
   /** The present session was lost. Returns what the application is told of what was lost with it. */
   lossOf?(reset: SessionReset): SessionReset;
-  /** The page goes away. Returns whether the session is left as it is, for the page or the next one to go on with. */
+  /** The page goes away. Returns whether the session is left as it is, for the page or the next one to continue with. */
   gone?(): boolean;
   /** The page goes away for good, and the session has said so. */
   left?(): void;
@@ -72,7 +72,7 @@ export interface Plan extends Pick<EndpointOptions, 'batch' | 'security' | 'onRe
   readonly transport?: ((usual: ClientTransport, clock: Clock) => ClientTransport) | undefined;
   readonly agentId?: string | undefined;
   readonly avp?: AvpOptions | undefined;
-  /** What extensions state in HELLO beside what follows from the other options, by their names. */
+  /** Statements of extensions in HELLO that do not follow from the other options, by their names. */
   readonly statements?: Readonly<Record<string, string>> | undefined;
   /** The session of a former page, which HELLO asks for. */
   readonly proof?: Ticket | undefined;

@@ -147,7 +147,7 @@ export interface ClientOptions extends CapabilityOptions {
    */
   readonly shared?: boolean | SharingOptions | undefined;
   /**
-   * What is added to the session: methods and events of its own, and answers to requests of the server.
+   * The additions to the session: methods and events of its own, and answers to requests of the server.
    *
    * @default none
    */

@@ -25,8 +25,8 @@ export interface ClientSession extends Session {
    */
   readonly suspendedUntil: number | undefined;
   /**
-   * What carries the session, or is tried first for its next connection; see the option `transports`. It changes before the state
-   * becomes `established`.
+   * The transport that carries the session, or is tried first for its next connection; see the option `transports`. It
+   * changes before the state becomes `established`.
    */
   readonly transport: TransportName;
   /**

@@ -28,10 +28,10 @@ export interface WaitingOptions {
   readonly windowMs: () => number;
 }
 
-/** What bounds the wait of a call. */
+/** The options that bound the wait of a call. */
 type Bounds = Pick<RequestOptions, 'signal' | 'timeoutMs'>;
 
-/** What is left of the time of a call, for the session that it begins in. */
+/** The rest of the time of a call, for the session in which it begins. */
 type Rest = Pick<RequestOptions, 'timeoutMs'>;
 
 interface Call {
@@ -131,7 +131,7 @@ export class WaitingOutbound implements UserOutbound {
         size: CALL_SIZE + size,
         begin: () => {
           const rest = timeoutMs === Infinity ? {} : { timeoutMs: Math.max(1, deadline - clock.now()) };
-          // What it throws at once is the error of the call as well.
+          // An error that it throws at once is the error of the call as well.
           new Promise<Result>((begun) => begun(begin(rest))).then(resolve, reject);
         },
         fail: reject,

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { MAX_REPLIES, MAX_UNREAD, MAX_UPLOAD, MAX_WHOLE, PART_WINDOW } from './bounds.js';
 import { messageOf, originOf, settle, textOf, withTab } from './testing/origin.js';
 
-/** What a tab can take of its host. */
+/** The most that a tab can take of its host. */
 
 describe('a tab that does not read', () => {
   it('holds back the sender of a reply, and does not slow other tabs', async () => {
@@ -20,7 +20,7 @@ describe('a tab that does not read', () => {
     expect((await textOf(reply)).length).toBe(768_000);
   });
 
-  it('misses messages beyond a bound, is told, and goes on', async () => {
+  it('misses messages beyond a bound, is notified, and continues', async () => {
     const origin = originOf();
     const [slow, quick] = [await origin.open(), await origin.open()];
     let read = 0;

@@ -1,4 +1,4 @@
-/** What one tab can take of the memory that all tabs of a session share. */
+/** The most that one tab can take of the memory that all tabs of a session share. */
 
 /** Requests of a tab that are not complete. */
 export const MAX_REPLIES = 256;
@@ -13,7 +13,7 @@ export const MAX_WHOLE = 32 * 1024 * 1024;
 /** Bytes that each message and part counts in addition to its content. */
 const OVERHEAD = 256;
 
-/** What content takes, in bytes or UTF-16 units. */
+/** The memory that content takes, in bytes or UTF-16 units. */
 export function chargeOf(...contents: readonly ({ readonly length: number } | undefined)[]): number {
   return contents.reduce((sum, content) => sum + (content?.length ?? 0), OVERHEAD);
 }

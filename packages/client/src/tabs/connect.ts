@@ -134,7 +134,7 @@ class NoHost extends ProtocolError {
   }
 }
 
-/** What a page can share a session with. */
+/** The means of a page to share a session. */
 interface Runtime {
   readonly hasWorker: boolean;
   readonly hasElection: boolean;

@@ -4,7 +4,7 @@ import { Hubs } from './hub.js';
 import { holdLock } from './presence.js';
 import { settle, TestClock, TestLocks } from './testing/origin.js';
 
-/** What a tab leaves behind that stops looking for a host, or being one. */
+/** A tab that stops looking for a host, or being one, leaves no channel or lock behind. */
 
 const channels = new Set<BroadcastChannel>();
 class WatchedChannel extends BroadcastChannel {

@@ -20,7 +20,7 @@ type Search = { readonly type: 'seek'; readonly id: string } | { readonly type: 
 export class Election {
   readonly #options: ElectionOptions;
   readonly #channel: BroadcastChannel;
-  /** What hosts the session, while this tab does. */
+  /** The hosts of the session, while this tab has them. */
   #hubs: Hubs | undefined;
   #stopWaiting: (() => void) | undefined;
   /** The channel to the host that this tab looks for, or has found. */

@@ -56,7 +56,7 @@ export class Guest {
   readonly #session: () => ClientSessionHost | undefined;
   readonly #logger: Logger;
   readonly #calls = new Map<number, OpenCall>();
-  /** What the tab was asked for and has not answered. */
+  /** The question that the tab has not answered yet. */
   #asked: Asked | undefined;
   #lastAsk = 0;
   /** Requests that are not complete. */

@@ -1,5 +1,5 @@
 /**
- * What the tabs of a session have in common. Nothing that is written down or visible to other scripts shows the
+ * The common key of the tabs of a session. Nothing that is written down or visible to other scripts shows the
  * credential: names are made of the digest.
  */
 export interface SharedKey {

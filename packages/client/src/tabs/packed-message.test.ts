@@ -11,7 +11,7 @@ import {
   SharedMessage,
 } from './packed-message.js';
 
-/** What crosses between threads, as structured clone leaves it. */
+/** Messages that cross between threads, as structured clone leaves them. */
 
 const LIMITS = resolveLimits();
 

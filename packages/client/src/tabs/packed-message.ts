@@ -93,7 +93,7 @@ export function buffersOf({ bytes, tokens, tensor }: PackedMessage): readonly Ar
   );
 }
 
-/** What a message counts while it is under way. */
+/** The memory that a message counts while it is under way. */
 export function chargeOfMessage({ text, bytes, tokens, tensor }: PackedMessage): number {
   return chargeOf(text, bytes, tokens, tensor?.data);
 }

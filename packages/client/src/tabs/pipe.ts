@@ -2,13 +2,13 @@ import { ProtocolError } from '@parlance/protocol/client';
 import { VERSION } from './protocol.js';
 
 /**
- * One end of the way between a tab and the host of its session. What is posted arrives in order, or the other end is
- * gone.
+ * One end of the way between a tab and the host of its session. Messages arrive in the order in which they are
+ * posted, unless the other end is gone.
  */
 export interface Pipe {
   /** @param transfer buffers that need not be copied, if the way can move them. */
   post(message: unknown, transfer?: readonly ArrayBuffer[]): void;
-  /** Replaces the listener. What arrives before there is one is kept, or lost if the pipe is a channel. */
+  /** Replaces the listener. Messages that arrive before there is one are kept, or lost if the pipe is a channel. */
   listen(onMessage: (message: unknown) => void): void;
   close(): void;
 }

@@ -15,7 +15,7 @@ import type { PackedError } from './packed-error.js';
 import type { PackedMessage } from './packed-message.js';
 
 /**
- * What crosses between a tab and the host of its session. Both come from the same build of a page as a rule, but an
+ * The messages between a tab and the host of its session. Both ends come from the same build of a page as a rule, but an
  * old worker may still run: a tab uses only a host of its own version.
  */
 export const VERSION = 4;
@@ -69,7 +69,7 @@ export type FromTab =
   /** A sign of life, if there are no locks. */
   | { readonly type: 'here' };
 
-/** What a tab knows of the session without asking. */
+/** The state of the session that a tab knows without asking. */
 export interface Status {
   readonly id: string;
   readonly state: SessionState;

@@ -19,7 +19,7 @@ export interface Link {
 /** The tab itself has left. */
 export const LEFT: CloseStatement = { side: 'local', code: undefined, reason: '' };
 
-/** What a tab sends with. @throws {ProtocolError} `session_closed` without a host. */
+/** The sending side of a tab. @throws {ProtocolError} `session_closed` without a host. */
 export function presentOf(link: Link | undefined, state: SessionState): TabOutbound {
   if (link?.hasJoined === true && state !== 'closed') return link.outbound;
   throw new ProtocolError('session_closed', `the session is ${state}; nothing can be sent`);

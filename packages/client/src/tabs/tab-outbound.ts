@@ -61,7 +61,7 @@ interface OpenCall {
 /** A `Blob` is read when its turn comes. */
 type WaitingCall = Omit<Call, 'body'> & { body: Call['body'] | BlobBody };
 
-/** What one tab sends over a shared session, as long as it has the same host. */
+/** Sends for one tab over a shared session, as long as it has the same host. */
 export class TabOutbound implements UserOutbound {
   readonly #options: TabOutboundOptions;
   readonly #calls = new Map<number, OpenCall>();
@@ -240,7 +240,7 @@ export class TabOutbound implements UserOutbound {
     return [...this.#calls.values()].some(({ kind }) => kind === 'message');
   }
 
-  /** What is not known to be delivered. */
+  /** Calls that are not known to be delivered. */
   unconfirmed(): Pick<SessionReset, 'notSent' | 'unknown'> {
     const waiting = new Set(this.#waiting.map(({ call }) => call));
     const bodies = (isWaiting: boolean) =>

@@ -148,7 +148,7 @@ export class Tab implements ClientSessionHost {
     return this.#over.promise;
   }
 
-  /** Leaves the session, which goes on for the other tabs. The code and the reason reach the server from no tab. */
+  /** Leaves the session, which continues for the other tabs. The code and the reason reach the server from no tab. */
   close(): Promise<CloseResult> {
     this.#closing ??= this.#close();
     return this.#closing;

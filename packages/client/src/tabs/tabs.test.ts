@@ -48,7 +48,7 @@ describe('tabs that share a session', () => {
     ]);
     const gone = Object.assign(new Blob(['x']), { arrayBuffer: () => Promise.reject(new Error('gone')) });
     const failing = expect(session.send(gone)).rejects.toMatchObject({ code: 'invalid_argument' });
-    await session.send('goes on');
+    await session.send('continues');
     await failing;
     await session.flush();
   });
@@ -65,7 +65,7 @@ describe('tabs that share a session', () => {
       parts.push(part.bytes.length === 2 ? part.bytes : part.text);
       expect(reply.metadata).toEqual({ model: 'test' });
       expect(reply.id).toBe(7);
-      // What the tab has read, although its host may be ahead.
+      // The position of the tab, although its host may be ahead.
       expect([reply.keptId, reply.position]).toEqual(['reply_1', 10 + parts.length]);
       if (part.bytes.length === 2)
         expect(() => part.text).toThrow(expect.objectContaining({ code: 'bad_utf8' }));
@@ -310,7 +310,7 @@ describe('a host that goes away', () => {
     ]);
     expect(origin.sessions.length).toBe(2);
     expect((await session.request('again')).text).toBe('re: again');
-    // The reader goes on with the next host.
+    // The reader continues with the next host.
     origin.sessions[1]?.mailbox.push(messageOf('to the reader'));
     expect((await read).value?.text).toBe('to the reader');
   });

@@ -1,6 +1,6 @@
 import type { AdminEvent, AdminSessions, AdminState } from '../../../server/src/operate/admin/figures.js';
 
-/** What the admin port answers to this page. */
+/** The answers of the admin port to this page. */
 export interface AdminApi {
   state(): Promise<AdminState>;
   sessions(query: Readonly<Record<string, string>>): Promise<AdminSessions>;

@@ -50,7 +50,7 @@ export class AnswerText extends HTMLElement {
   #isPlain = false;
   #isComplete = false;
 
-  /** What the model wrote. */
+  /** The text that the model wrote. */
   get source(): string {
     return this.#source;
   }

@@ -139,7 +139,7 @@ export function createAnswering(options: AnsweringOptions): Answering {
     const problem = model.problemOf(error);
     if (problem === undefined) throw error;
     const isLost = LOSSES.includes(problem.code) || isOver(session);
-    // The next session goes on with it.
+    // The next session continues it.
     if (!isLost || isStopped(turn)) turn.reply = undefined;
     if (isStopped(turn)) return;
     if (problem.code === 'cancelled') {

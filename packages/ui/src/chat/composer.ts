@@ -59,11 +59,11 @@ export function createComposer(
   let isAnswering = false;
   /** The last answer may still become complete. */
   let isOpen = false;
-  /** What is written is sent when the answer before it is complete. */
+  /** The written text is sent when the answer before it is complete. */
   let isQueued = !isCopy && stored(QUEUED_KEY) !== '';
   /** It was to be sent, but that answer has failed. */
   let isHeldBack = false;
-  /** What was being written before a question was edited; `undefined` if none is. */
+  /** The text that was being written before a question was edited; `undefined` if none is. */
   let draft: string | undefined;
 
   function update(): void {

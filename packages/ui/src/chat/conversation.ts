@@ -16,7 +16,7 @@ export type TurnState =
   /** The request could not be sent, or the answer is an error. */
   | 'failed';
 
-/** How to go on with an answer that is not complete. */
+/** How to continue an answer that is not complete. */
 export interface TurnReply {
   /** The name under which the server keeps the answer, or its ID. */
   readonly name: string;
@@ -52,9 +52,9 @@ export interface Turn {
   readonly question: string | undefined;
   readonly files: readonly Attachment[];
   answer: string;
-  /** What the model says in place of an answer. */
+  /** The text of the model in place of an answer. */
   refusal: string;
-  /** What it says before its answer, if the API shows that. */
+  /** The text before its answer, if the API shows that. */
   thinking: string;
   /** How long this page has received thoughts, in milliseconds. */
   thoughtMs: number;
@@ -167,7 +167,7 @@ function thoughtsIn(answer: string): { readonly thought: string; readonly said: 
   };
 }
 
-/** What a chunk of an answer brings. */
+/** The content of a chunk of an answer. */
 export interface Piece {
   readonly answer: string;
   readonly refusal: string;

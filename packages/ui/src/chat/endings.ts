@@ -1,6 +1,6 @@
 import type { ToolCall, Turn } from './conversation.js';
 
-/** What is said below an answer about its end: only what the API, the server or the user has said. */
+/** The note below an answer about its end: only facts from the API, the server or the user. */
 
 /** Reasons for an end after which the answer is whole. */
 const WHOLE: readonly (string | undefined)[] = ['stop', 'tool_calls', 'function_call'];
@@ -10,7 +10,7 @@ export function isWhole({ state, end }: Turn): boolean {
   return state === 'done' && WHOLE.includes(end);
 }
 
-/** What has become of an answer that is not being received: it may be `open` still. */
+/** The fate of an answer that is not being received: it may still be `open`. */
 export function stageOf(turn: Turn | undefined): 'complete' | 'open' | 'failed' {
   if (turn?.reply !== undefined) return 'open';
   return turn === undefined || turn.state === 'done' || turn.state === 'stopped' ? 'complete' : 'failed';

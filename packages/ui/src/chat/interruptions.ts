@@ -19,11 +19,11 @@ export interface Interruptions {
   reload(turn: Turn, awayMs: number): void;
   /** A piece of this answer has arrived and is to be shown. */
   receive(turn: Turn): void;
-  /** The answer has ended, or cannot go on. @param isWhole all of it has come. */
+  /** The answer has ended, or cannot continue. @param isWhole all of it has arrived. */
   end(turn: Turn, isWhole: boolean): void;
 }
 
-/** What arrives this soon has waited at the server, in milliseconds. */
+/** Pieces that arrive this soon have waited at the server, in milliseconds. */
 const AT_ONCE_MS = 250;
 /** Pieces that come later than this after a freeze did wait for it. */
 const SILENCE_MS = 1_500;
@@ -116,9 +116,9 @@ export function createInterruptions(mark: (turn: Turn) => HTMLElement): Interrup
     end(turn, isWhole) {
       if (counting?.turn === turn) counting = undefined;
       if (isWhole) for (const element of marks.get(turn) ?? []) element.append(' · nothing missing');
-      // An answer that goes on in the next session may still become whole.
+      // An answer that continues in the next session may still become whole.
       if (isWhole || turn.reply === undefined) marks.delete(turn);
-      // It could not go on, so nothing was resumed.
+      // It could not continue, so nothing was resumed.
       if (lost?.turn === turn) {
         lost.element?.classList.remove('open');
         lost = { since: lost.since, turn: undefined };

@@ -190,7 +190,7 @@ export function createLog({ versionsOf, onAskAgain, onEdit, onShowWire, onVersio
     const isFirst = isRunning(turn) && wordsOf(turn) === '';
     const title = isFirst ? 'The model is thinking …' : titleOfThoughts(turn);
     if (summary.textContent !== title) summary.textContent = title;
-    // Nobody sees them while they are folded.
+    // They are not visible while they are folded.
     if (thinking.open && thought.textContent !== thoughts) thought.textContent = thoughts;
   }
 
@@ -231,7 +231,7 @@ export function createLog({ versionsOf, onAskAgain, onEdit, onShowWire, onVersio
     update,
 
     mark(turn) {
-      // What has arrived may not be painted yet.
+      // The latest pieces may not be painted yet.
       update(turn);
       const element = create('span', { className: 'mark', role: 'note' });
       views.get(turn)?.text.mark(element);

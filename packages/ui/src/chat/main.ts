@@ -243,7 +243,7 @@ function showWire(turn: Turn): void {
   else recording.show(name);
 }
 
-/** Goes on with an answer that was not complete when the page was loaded, or when the last session ended. */
+/** Continues an answer that was not complete when the page was loaded, or when the last session ended. */
 async function goOn(usedSession: ClientSession, isFirst: boolean): Promise<void> {
   if (isFirst && !hadTurns) await joinOtherTab(usedSession);
   const turn = shown.last;

@@ -1,7 +1,7 @@
 /**
- * What is parsed as Markdown. The parser takes quadratic time for some texts and recurses for each level of a quote or a
- * list, and a model may send any text. So the paragraphs, lists and tables that
- * are over a bound are shown as they were written.
+ * The bounds of the text that is parsed as Markdown. The parser takes quadratic time for some texts and recurses for
+ * each level of a quote or a list, and a model may send any text. So the paragraphs, lists and tables that are over a
+ * bound are shown as they were written.
  */
 
 /** A piece of a text, between blank lines. */
@@ -36,7 +36,7 @@ export function segmentsOf(text: string): Segment[] {
       segments[segments.length - 1] = { text: last.text + piece, isPlain };
     else if (piece !== '') segments.push({ text: piece, isPlain });
   };
-  /** What closes the code that the line is in. */
+  /** The fence that closes the code that the line is in. */
   let fence: string | undefined;
   let start = 0;
   let length = 0;

@@ -1,11 +1,11 @@
 import type { Turn } from './conversation.js';
 import { createPack, NOTHING_OMITTED, type Omitted, type Stored, unpack } from './stored.js';
 
-/** What this tab remembers of its conversation when it is loaded again. */
+/** The memory of this tab of its conversation when it is loaded again. */
 export interface Memory {
   /** The turns of the last page of this tab; `undefined` if there was none. */
   readonly turns: readonly Turn[] | undefined;
-  /** What the store had no room for; reset by {@link forget}. */
+  /** The turns that did not fit into the store; reset by {@link forget}. */
   readonly omitted: Omitted;
   /** Stores the conversation now. */
   save(): void;

@@ -74,7 +74,7 @@ export class OpenChat {
       if (present !== running && isFurther(turn, present)) changed.push(Object.assign(present, turn));
       return present;
     });
-    // What this page has asked just now may not be stored yet.
+    // The latest question of this page may not be stored yet.
     const isMissing = running !== undefined && known.has(running.id) && !all.includes(running);
     this.show(isMissing ? [...all, running] : all, running?.id ?? head);
     return changed;

@@ -69,7 +69,7 @@ export function createPanel(): Panel {
       '.',
     );
     curve.show(traffics);
-    // Nobody sees it while it is folded.
+    // It is not visible while it is folded.
     table.replaceChildren(...(byTurn.open ? tableOf(traffics.map(bothWays), total, omitted) : []));
   }
 

@@ -3,7 +3,7 @@ import { createTurn, isNews, messagesOf, take, wordsOf } from './conversation.js
 import { isWhole, noteOf } from './endings.js';
 import { pieceOf } from './piece.js';
 
-/** What is read from the chunks of an API, malformed ones included. */
+/** Reads the chunks of an API, malformed ones included. */
 
 const chunk = (delta: unknown, finish_reason?: unknown) => ({
   choices: [{ index: 0, delta, finish_reason }],

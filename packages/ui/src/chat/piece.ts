@@ -4,8 +4,8 @@ import type { Piece, ToolCall } from './conversation.js';
 const MAX_CALLS = 16;
 
 /**
- * What a chunk of a streamed chat completion says. An API may leave out any of its fields, or send something else in their place,
- * which then counts as left out.
+ * The content of a chunk of a streamed chat completion. An API may leave out any of its fields, or send something else
+ * in their place, which then counts as left out.
  */
 export function pieceOf(chunk: unknown): Piece {
   const choice = itemOf(fieldOf(chunk, 'choices'), 0);
@@ -28,7 +28,7 @@ function callsOf(delta: unknown): Piece['calls'] {
     const called = callOf(fieldOf(each, 'function'));
     return called !== undefined && isIndex(index) ? [{ ...called, index }] : [];
   });
-  // What `tool_calls` was before.
+  // The former name of `tool_calls`.
   const former = callOf(fieldOf(delta, 'function_call'));
   return former === undefined ? calls : [...calls, { ...former, index: 0 }];
 }

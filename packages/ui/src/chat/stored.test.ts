@@ -3,7 +3,7 @@ import { createTurn, type Turn } from './conversation.js';
 import { createPack, NOTHING_OMITTED, ROOM, unpack } from './stored.js';
 import type { TurnTraffic } from './traffic.js';
 
-/** What a tab stores of its conversation, and what it finds of it. */
+/** The conversation that a tab stores, and the one that it finds again. */
 
 const traffic = (bytes: number): TurnTraffic => ({
   sent: { socket: bytes, http: 10 * bytes, gzip: 5 * bytes },

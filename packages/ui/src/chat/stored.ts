@@ -14,7 +14,7 @@ import { addTraffic, NO_TRAFFIC, type TurnTraffic } from './traffic.js';
 /** Turns that no longer fit into the store: neither the page nor the model has them any more. */
 export interface Omitted {
   readonly turns: number;
-  /** What they have cost, so that the figures of the whole conversation stay true. */
+  /** Their traffic, so that the figures of the whole conversation stay true. */
   readonly traffic: TurnTraffic;
 }
 

@@ -9,7 +9,7 @@ const REVOKE_MS = 60_000;
 /** Events that are given on at once. */
 const BATCH = 200;
 
-/** What became of a capture. */
+/** The result of reading a capture. */
 export interface CaptureResult {
   readonly events: number;
   /** Lines of other events, which an inspector does not show. */

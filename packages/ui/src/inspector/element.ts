@@ -19,7 +19,7 @@ const MAX_HELD = MAX_FRAMES;
  * the newest 5,000 frames, and has 90 rows in the page at most. Its style sheet is `inspector.css`.
  */
 export class ParlanceInspector extends HTMLElement {
-  /** What is watched, and how that can be changed. */
+  /** The watched source, and the controls that change it. */
   readonly source = create('div', { className: 'source' });
   /** Shown in place of an empty record. */
   readonly welcome = create('section', { className: 'welcome' });
@@ -111,7 +111,7 @@ export class ParlanceInspector extends HTMLElement {
     if (this.#held !== undefined) {
       this.#held.push(...events);
       if (this.#held.length > MAX_HELD) this.#held.splice(0, this.#held.length - MAX_HELD);
-      this.#pause.textContent = `Go on (${this.#held.length})`;
+      this.#pause.textContent = `Resume (${this.#held.length})`;
       return;
     }
     const lost = this.#store.add(events);
@@ -253,7 +253,7 @@ export class ParlanceInspector extends HTMLElement {
   #togglePause(): void {
     const held = this.#held;
     this.#held = held === undefined ? [] : undefined;
-    this.#pause.textContent = held === undefined ? 'Go on' : 'Pause';
+    this.#pause.textContent = held === undefined ? 'Resume' : 'Pause';
     if (held !== undefined) this.add(held);
   }
 

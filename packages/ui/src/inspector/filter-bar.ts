@@ -3,7 +3,7 @@ import { number } from '../shared/format.js';
 import { type Filter, NO_FILTER } from './filter.js';
 import { clockOf } from './words.js';
 
-/** What the table shows: words, kinds of frames, a stream, and a time. */
+/** The filters of the table: words, kinds of frames, a stream, and a time. */
 export class FilterBar {
   readonly element = create('form', { className: 'filter' });
   readonly #words = create('input', {

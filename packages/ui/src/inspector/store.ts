@@ -1,6 +1,6 @@
 import type { FrameEvent, InspectionEvent } from '@parlance/client/inspect';
 
-/** What was recorded, newest last: a ring, and totals of all that has passed through it. */
+/** The record, newest last: a ring, and totals of all that has passed through it. */
 
 /** Frames that are kept; the oldest are dropped first. */
 export const MAX_FRAMES = 5_000;

@@ -30,7 +30,7 @@ export class Table {
   readonly #before = spacer();
   readonly #after = spacer();
   readonly #shown = new Map<number, HTMLTableRowElement>();
-  /** What each row in the page shows, to leave rows alone that have not changed. */
+  /** The content of each row in the page, to leave rows alone that have not changed. */
   readonly #keys = new WeakMap<HTMLTableRowElement, string>();
   readonly #onSelect: (row: Row) => void;
   #rows: readonly Row[] = [];

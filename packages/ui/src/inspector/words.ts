@@ -13,7 +13,7 @@ export function labelOf({ label, streamId }: FrameEvent): string {
 /** How an event of the session looks: good, bad, or neither. */
 export type Mood = 'good' | 'trouble' | 'plain';
 
-/** What happened to the session, in one line. */
+/** A change of the session, in one line. */
 export function remarkOf(event: Exclude<InspectionEvent, FrameEvent>): {
   readonly mood: Mood;
   readonly text: string;

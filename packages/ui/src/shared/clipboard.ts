@@ -1,6 +1,6 @@
 const SHOWN_MS = 1_500;
 
-/** What each button shows while nothing is copied. */
+/** The content of each button while nothing is copied. */
 const contents = new WeakMap<HTMLButtonElement, readonly Node[]>();
 
 /** Copies a text, and says on the button whether that worked. */

@@ -1,7 +1,7 @@
 import type { ClientOptions } from '@parlance/client';
 
 /**
- * Every option of this page's connections. With the store, a page that is loaded again goes on with its session.
+ * Every option of this page's connections. With the store, a page that is loaded again continues with its session.
  *
  * @param server a server of another address gets a profile of its own, and never the token that the user has entered.
  */

@@ -21,8 +21,8 @@ export interface FileStore extends SessionStore, Disposable {
 
 /**
  * Keeps sessions in a file, for the option `store` of `connect`: the next process that connects with it takes the session up, also after
- * `kill -9`, within the server's `resumeWindowMs`. What has arrived is on file before it is acknowledged. The file has a resume token,
- * which is a secret, so it is made with mode 0600.
+ * `kill -9`, within the server's `resumeWindowMs`. Each frame is on file before it is acknowledged. The file has a
+ * resume token, which is a secret, so it is made with mode 0600.
  *
  * @param path of the file, which is made if it is not there. `PATH.lock` beside it names the process that has it.
  * @throws {ProtocolError} `unsupported` if another process has the file; `invalid_argument` if it cannot be read or written, or is

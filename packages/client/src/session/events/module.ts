@@ -34,7 +34,10 @@ export function events<P extends Procedures, E extends EventKinds>(
   };
 }
 
-/** In a durable session, again with the next process of the server, if it is not on record that this one has handled the event. */
+/**
+ * In a durable session, again with the next process of the server, if it is not recorded that this one has handled the
+ * event.
+ */
 async function emit(
   end: EventsEnd,
   session: ClientSession,
@@ -62,7 +65,7 @@ async function emit(
   }
 }
 
-/** As it arrives. What is not JSON has been refused by the call. */
+/** The data as it arrives. The call has refused anything that is not JSON. */
 function copyOf(data: unknown): unknown {
   try {
     return JSON.parse(JSON.stringify(data));

@@ -105,7 +105,7 @@ export function messageOf(content: string | Uint8Array): Message {
 
 const DIRECTION = { messages: 0, wireBytes: 0, contentBytes: 0, byAlgorithm: {} };
 
-/** What the simulated server does with a request: yields parts, or throws. */
+/** The simulated server's handler of a request: yields parts, or throws. */
 type Answer = (text: string, options: RequestOptions) => AsyncIterable<string | Uint8Array>;
 
 class TestSession implements ClientSessionHost {

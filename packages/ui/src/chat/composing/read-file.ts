@@ -1,6 +1,6 @@
 import type { Attachment } from '../conversation.js';
 
-/** What models take as pictures. */
+/** The types that models take as pictures. */
 const PICTURES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 
 /** Reads a picture or a text; `undefined` if the file is neither. */

@@ -1,6 +1,6 @@
 import { byId } from '../../shared/dom.js';
 
-/** What is sent with each request besides the conversation. */
+/** The options that are sent with each request besides the conversation. */
 export interface Setup {
   /** Empty if there is none. */
   readonly system: string;

@@ -2,7 +2,7 @@ import { byId, create } from '../../shared/dom.js';
 import { download, type Exported, jsonOf, markdownOf } from './export.js';
 import type { ChatRecord } from './library.js';
 
-/** What can be done with a chat of the list. */
+/** The menu of actions for a chat of the list. */
 export interface ChatMenu {
   /** @param opener the button beside which the menu opens. */
   show(chat: ChatRecord, opener: HTMLElement): void;

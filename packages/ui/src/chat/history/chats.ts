@@ -95,7 +95,7 @@ export class Chats {
     this.#channel?.close();
     this.#library?.close();
     this.#library = undefined;
-    // What is asked before the browser has opened the other database is kept in that.
+    // Questions asked before the browser has opened the other database are kept in that one.
     this.events.onGone();
     await this.#open();
     await this.#keepAll();
@@ -210,7 +210,7 @@ export class Chats {
       return async () => {};
     }
     const record = this.#record;
-    // What is shown stays in this tab.
+    // The shown turns stay in this tab.
     this.#setRecord(undefined);
     for (const turn of this.shown.all) this.#recordOf.delete(turn);
     switchOff(true);
@@ -318,7 +318,7 @@ export class Chats {
     if (record === undefined || this.#removed.has(record.id)) return;
     const known = turns.filter((turn) => this.#recordOf.get(turn) === record && turn.state !== 'elsewhere');
     if (record === this.#record) record.head = this.shown.last?.id;
-    // What follows an end, such as figures, is nothing new.
+    // Changes after the end, such as figures, are nothing new.
     if (known.length > 0 && isTold) record.changedAt = Date.now();
     try {
       await library.write(record, known, this.#fresh.has(record));

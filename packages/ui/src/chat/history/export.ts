@@ -12,7 +12,7 @@ export interface Exported {
   readonly shown: readonly string[];
 }
 
-/** What is shown of a chat. */
+/** The shown turns of a chat as Markdown. */
 export function markdownOf({ chat, turns, shown }: Exported): string {
   const parts = [`# ${chat.title}`];
   for (const turn of turns.filter(({ id }) => shown.includes(id))) {

@@ -3,7 +3,7 @@ import type { CodedSelection } from '@parlance/client/inspect';
 /** How many of them a page keeps. */
 export const MAX_HAPPENINGS = 5_000;
 
-/** What happened on a socket. Times are Unix milliseconds. */
+/** An event of a socket. Times are Unix milliseconds. */
 export type Happening = { readonly at: number; readonly connection: number } & (
   | { readonly type: 'opening'; readonly url: string }
   | { readonly type: 'open' }
