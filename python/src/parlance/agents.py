@@ -19,7 +19,7 @@ class Agent:
     state : str
         `connected` or `suspended`.
     metadata : dict
-        What it says of itself.
+        Its description of itself.
     algorithms, encodings : tuple of str
     """
 

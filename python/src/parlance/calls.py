@@ -15,7 +15,7 @@ from .core.outbox import Body
 from .core.rules import is_name
 from .handlers import Tokens
 
-#: What may wait while there is no session.
+#: The bytes of calls that may wait while there is no session.
 _MAX_WAITING: Final = 4 * 1024 * 1024
 
 

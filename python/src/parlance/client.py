@@ -64,16 +64,16 @@ def connect(
     agent_id : str, optional
         The agent that this client wants to be. The server decides.
     agent : mapping, optional
-        What this agent says of itself to others, as JSON of at most 4 KiB.
+        The description of this agent for others, as JSON of at most 4 KiB.
     store : FileStore, optional
         Keeps what the next process needs to take the session up after this one has died.
     on_request : callable, optional
         Answers requests of the server and of other agents: it is called with a `Message` and a `RequestContext`, and
         returns the answer or yields its parts. Without it, requests are answered `unsupported`.
     on_reset : callable, optional
-        Told if the session was lost, and what of it.
+        Called if the session, or some of its calls and messages, was lost.
     algorithms : tuple of str, optional
-        What to offer, in order of preference. Default: all that this Python has.
+        The codecs to offer, in order of preference. Default: all that this Python has.
     context : bool, default True
         Whether messages may be coded against earlier ones, for which `parlance-client[context]` is needed.
     vocabulary : str or tiktoken.Encoding, optional

@@ -16,7 +16,7 @@ from .core.errors import ParlanceError
 from .core.limits import Limits, Timers
 
 _SUBPROTOCOL: Final = Subprotocol("m2m.v1")
-#: What a WebSocket message may have beside the largest body.
+#: The bytes that a WebSocket message may have beside the largest body.
 _HEAD: Final = 65_536
 _SCHEMES: Final = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 _CLOSE_TIMEOUT: Final = 2.0

@@ -1,4 +1,4 @@
-"""What stands between the core and the application: links, codecs, replies, handlers and messages of one session."""
+"""The layer between the core and the application: links, codecs, replies, handlers and messages of one session."""
 
 from __future__ import annotations
 

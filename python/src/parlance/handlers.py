@@ -23,7 +23,7 @@ _log: Final = logging.getLogger("parlance")
 #: A handler waits while so many bytes of its reply wait to be written.
 _MAX_QUEUED: Final = 256 * 1024
 
-#: Errors of calls in a handler that its requester is told (part 14, column "error frame").
+#: Errors of calls in a handler that its requester gets (part 14, column "error frame").
 _ANSWERS: Final = frozenset(
     {"message_too_large", "transfer_too_large", "over_budget", "unsupported", "unrepresentable", "unknown_agent"}
 )
@@ -43,7 +43,7 @@ class Tokens:
 
 
 class RequestContext:
-    """What a handler gets beside its request.
+    """The second argument of a handler, beside its request.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ class Handlers:
         except RequestError as error:
             link.fail(stream, error)
         except ParlanceError as error:
-            # What cannot be decoded is a verdict (ERR-5); other errors that calls of the handler have met are its own.
+            # A body that cannot be decoded is a verdict (ERR-5); errors of other calls of the handler are its own.
             is_told = error is request.failure or error.code in _ANSWERS
             if not is_told:
                 _log.exception("a handler failed")

@@ -1,4 +1,4 @@
-"""What waits for a reader."""
+"""Messages that wait for a reader."""
 
 from __future__ import annotations
 

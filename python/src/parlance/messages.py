@@ -105,7 +105,7 @@ class Message:
         return self._text
 
     def json(self) -> Any:
-        """Return the content as the value of its JSON, which nobody has checked."""
+        """Return the content as the value of its JSON, which is not checked."""
         text = self.text
         try:
             return json_text.parse(text)

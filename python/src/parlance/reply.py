@@ -112,7 +112,7 @@ class Reply:
         await self._endpoint.session.stop_reply(self.kept_id)
 
     async def whole(self) -> Message:
-        """Return the whole reply of a request whose parts nobody reads."""
+        """Return the whole reply of a request whose parts are not read one by one."""
         if self._whole is None:
             raise RuntimeError("this reply is read in parts")
         try:

@@ -162,7 +162,7 @@ class Session(Verbs):
             await self._end(endpoint, error)
 
     async def _end(self, endpoint: Endpoint, error: ParlanceError | None) -> None:
-        """The session is over: everybody who waits is told, and no task is left."""
+        """End the session: every waiting call fails or returns, and no task is left."""
         await endpoint.end(error)
         self._setup.release(not self._is_detached)
         if self._closed is not None and not self._closed.done():
@@ -199,7 +199,7 @@ class Session(Verbs):
 
     @property
     def agreement(self) -> Agreement:
-        """What the two ends have agreed on.
+        """The agreement of the two ends.
 
         Raises
         ------

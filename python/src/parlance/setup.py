@@ -1,4 +1,4 @@
-"""What `connect` hands to a session, and what a session leaves."""
+"""The options that `connect` hands to a session, and the end that a session leaves."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SessionEnd:
 
 @dataclass(slots=True)
 class Setup:
-    """What `connect` has made of its options."""
+    """The options of `connect`, read and checked."""
 
     limits: Limits
     vocabulary: Vocabulary | None

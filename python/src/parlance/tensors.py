@@ -145,7 +145,7 @@ def read_tensor(event: TensorReceived, limits: Limits) -> Tensor:
     Raises
     ------
     ParlanceError
-        What is wrong with it.
+        If the tensor is malformed.
     """
     metadata, payload = avp.open_frame(event.head, event.payload, limits.max_message_size, event.crc)
     return Tensor(payload, metadata.tensor_shape, DTYPES[metadata.dtype], metadata)

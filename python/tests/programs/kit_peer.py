@@ -18,7 +18,7 @@ ABILITIES = ["credentials", "who", "pace", "follow", "goaway", "reload"]
 
 
 class Peer:
-    """What the sessions of one process have received, and how they answer."""
+    """The messages that the sessions of one process have received, and their answers."""
 
     def __init__(self) -> None:
         self.tallies: dict[str, dict[str, Any]] = {}

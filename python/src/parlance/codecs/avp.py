@@ -41,7 +41,7 @@ _CHECKSUM: Final = 15
 
 @dataclass(slots=True)
 class AvpMetadata:
-    """What an AVP frame says of its payload; see annex C for the fields."""
+    """The metadata of the payload of an AVP frame; see annex C for the fields."""
 
     session_id: str = ""
     source_agent_id: str = ""
@@ -268,7 +268,7 @@ def open_frame(
     Raises
     ------
     ParlanceError
-        What is wrong with it.
+        If the frame is malformed.
     """
     metadata, is_compressed = decode_head(head)
     if is_compressed:

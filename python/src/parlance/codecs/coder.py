@@ -24,7 +24,7 @@ _NAMES: Final = {normalized(name): codec for name, codec in CODEC_OF.items()}
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What an application sends, as bytes that it cannot change any more."""
+    """The content that an application sends, as bytes that it cannot change any more."""
 
     data: bytes
     is_text: bool

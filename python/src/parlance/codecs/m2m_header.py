@@ -44,7 +44,7 @@ _PRESENCE: Final = {
 
 @dataclass(slots=True)
 class Header:
-    """What the header of a frame says.
+    """The header of a frame.
 
     Attributes
     ----------

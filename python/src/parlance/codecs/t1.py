@@ -111,7 +111,7 @@ _DEFAULTS: Final = {
     "logit_bias": ("{}", re.compile(r"\{\}")),
     "stop": ("null", re.compile("null")),
 }
-#: What older senders leave out of `expanded`: the length of all defaults (LINK-12).
+#: The length of all defaults, which older senders leave out of `expanded` (LINK-12).
 SLACK: Final = sum(len(f',"{name}":{text}') for name, (text, _) in _DEFAULTS.items())
 _TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s\[\]{}:,"]+', re.DOTALL)
 _LONG_VALUES: Final = {

@@ -1,4 +1,4 @@
-"""What a client offers in HELLO, and what it has agreed on with its server (part 2)."""
+"""The offer of a client in HELLO, and its agreement with the server (part 2)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def normalized(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What a client can do; it never changes in the life of a session (RES-2)."""
+    """The capabilities of a client; they never change in the life of a session (RES-2)."""
 
     algorithms: Sequence[str]
     limits: Limits = field(default_factory=Limits)
@@ -80,7 +80,7 @@ def _compact(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LinkParameters:
-    """What an end allows its peer on the link."""
+    """The limits that an end sets its peer on the link."""
 
     max_streams: int = UNLIMITED
     message_window: int = UNLIMITED
@@ -91,7 +91,7 @@ class LinkParameters:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """What both ends have agreed on, and what the server allows."""
+    """The agreement of both ends, and the limits of the server."""
 
     session_id: str
     algorithms: tuple[str, ...]

@@ -12,7 +12,7 @@ from .maps import Fields, Map
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What ACCEPT says.
+    """The content of ACCEPT.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class Answer:
     received : int
         Counted frames that the server has.
     rebuilt : dict or None
-        What a link that takes the place of a former one begins with.
+        The state with which a link begins that takes the place of a former one.
     """
 
     agreement: Agreement

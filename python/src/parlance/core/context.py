@@ -39,7 +39,7 @@ class Entry:
 
 @dataclass(slots=True)
 class _Parts:
-    """What is kept of the parts of one stream."""
+    """The kept parts of one stream."""
 
     last: Entry | None = None
     crc: int = 0
@@ -47,7 +47,7 @@ class _Parts:
 
 @dataclass(slots=True)
 class ContextState:
-    """What both ends keep of one direction (CTX-8): `createState` of the document, method for method."""
+    """The state that both ends keep of one direction (CTX-8): `createState` of the document, method for method."""
 
     max_bytes: int
     max_messages: int

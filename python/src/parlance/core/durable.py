@@ -1,4 +1,4 @@
-"""What a client keeps of a durable session, to write it again to another process of its server."""
+"""The record that a client keeps of a durable session, to write it again to another process of its server."""
 
 from __future__ import annotations
 

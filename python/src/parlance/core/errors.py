@@ -119,7 +119,7 @@ class ParlanceError(Exception):
     retry_after : float or None
         Seconds after which it may, if the other end has said so.
     data : object
-        What the application of the other end has attached; `None` if nothing.
+        The value that the application of the other end has attached; `None` if there is none.
     close_code : int or None
         The close code with which the session or the connection has ended, if it has.
     """

@@ -1,4 +1,4 @@
-"""What the core tells the layer above."""
+"""The events of the core for the layer above."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ReceivedBody:
     data : bytes or bytearray
         Coded, unless `content` is there.
     content : bytes or None
-        What a body in context decodes to.
+        The decoded content of a body in context.
     expanded : int or None
         The length of the content, as the frame states it.
     metadata : bytes or None
@@ -116,7 +116,7 @@ class Established:
 
 @dataclass(slots=True)
 class SessionReset:
-    """What did not survive: the session itself, or some of what it carried.
+    """The loss of the session itself, or of some of its calls and messages.
 
     Attributes
     ----------

@@ -59,7 +59,7 @@ MAX_ERROR_DATA: Final = 8_192
 
 @dataclass(slots=True)
 class Head:
-    """What the first frame of a body says beside its bytes, and where these begin."""
+    """The fields of a body's first frame beside its bytes, and where these begin."""
 
     codec: int
     flags: int

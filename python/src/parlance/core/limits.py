@@ -1,4 +1,4 @@
-"""What this end takes (part 13)."""
+"""The limits of this end (part 13)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Limits:
     stream_window : int, default 256 KiB
         Bytes of one reply, or of one request, that may wait for the application.
     context_bytes, context_messages : int, default 4 MiB and 8
-        What is kept in each direction to code messages against.
+        The bytes and messages that each direction keeps to code others against.
     """
 
     max_message_size: int = 16 * 1024 * 1024

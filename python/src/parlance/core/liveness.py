@@ -12,7 +12,7 @@ MAX_PINGS: Final = 3
 
 
 class Liveness:
-    """What was heard on the present connection."""
+    """The signs of life on the present connection."""
 
     __slots__ = ("_heard_at", "_pinged_at", "_pings", "_timers")
 

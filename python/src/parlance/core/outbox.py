@@ -1,4 +1,4 @@
-"""What waits to be written, and in which order: control, frames that are written again, then streams in turn."""
+"""The queue of frames to be written, in order: control, frames that are written again, then streams in turn."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Body:
     data: Buffer = b""
     codec: int = frames.PLAIN
     expanded: int | None = None
-    #: What `data` decodes to, if the body may be coded against earlier ones when its turn comes.
+    #: The decoded `data`, if the body may be coded against earlier ones when its turn comes.
     content: bytes | None = None
     metadata: bytes | None = None
     secret: bool = False
@@ -83,7 +83,7 @@ class Body:
 
 
 class Listener(Protocol):
-    """What an outbox tells its link."""
+    """The calls of an outbox to its link."""
 
     def handle_written(self, stream: Stream, body: Body) -> None:
         """The last frame of a body is written, or END or ERROR is."""
@@ -270,7 +270,7 @@ class Outbox:
         self._openings.popleft()
         self._streams.open_own(stream)
         frame = self._begin(stream, body, now)
-        if frame is None:  # the window has no room for the head, which LINK-1 excludes
+        if frame is None:  # the head does not fit into the window, which LINK-1 excludes
             stream.is_blocked = True
         elif stream.queue:
             self.wake(stream)

@@ -25,7 +25,7 @@ class Assembly:
     missing: int
     charge: int = 0
     parts: list[bytes] = field(default_factory=list)
-    #: What was found wrong with a tensor: its frames are dropped until it ends or is cancelled.
+    #: A tensor is malformed: its frames are dropped until it ends or is cancelled.
     refused: bool = False
     tensor: TensorAssembly | None = None
 

@@ -40,7 +40,7 @@ def rebuild(ticket: Ticket, agreement: Agreement, rebuilt: Map) -> tuple[Log | N
 
 
 def carry_over(former: Link, link: Link, log: Log, rebuilt: Map) -> list[Event]:
-    """Go on with another process of the server, which has the session from its record (DUR-4).
+    """Continue the session with another process of the server, which has it from its record (DUR-4).
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What arrives on the streams of a link: bodies, ends, cancels and tensors (part 4)."""
+"""Receives bodies, ends, cancels and tensors on the streams of a link (part 4)."""
 
 from __future__ import annotations
 

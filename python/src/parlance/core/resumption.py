@@ -1,4 +1,4 @@
-"""What it takes to resume a session, to take one up after a restart, and to begin one only once (part 6)."""
+"""Resumes a session, takes one up after a restart, and begins one only once (part 6)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Resumption:
     save : callable, optional
         Stores a ticket for a later process, before the next frame is written.
     ticket : Ticket, optional
-        What a former process has stored.
+        The ticket that a former process has stored.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Resumption:
         #: Seconds for which the session survives without a connection, and since when it has none.
         self.window = 0.0
         self.lost_at = math.inf
-        #: What may have to be written again, of a durable session.
+        #: The bodies of a durable session that may have to be written again.
         self.log: Log | None = None
 
     @property

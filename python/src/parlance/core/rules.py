@@ -1,4 +1,4 @@
-"""What a receiver checks in the first frame of a body, and the names of alias frames."""
+"""The checks of a receiver in the first frame of a body, and the names of alias frames."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,128}|~[A-Za-z0-9_-]{1,127}|@[a-z]{1,
 
 
 class BodyRules:
-    """What may arrive in a session (LINK-3 to LINK-13)."""
+    """The bodies that may arrive in a session (LINK-3 to LINK-13)."""
 
     __slots__ = ("_codecs", "_max_message", "_max_metadata")
 

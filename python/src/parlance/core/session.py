@@ -43,9 +43,9 @@ class SessionCore:
     nonce : callable
         Returns 16 random bytes for each session that begins (RES-15).
     save : callable, optional
-        Stores what a later process needs to take the session up, before the next frame is written.
+        Stores the ticket with which a later process takes the session up, before the next frame is written.
     ticket : Ticket, optional
-        What a former process has stored.
+        The ticket that a former process has stored.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class SessionCore:
 
     @property
     def agreement(self) -> Agreement | None:
-        """What was agreed on in the present session, or the last one."""
+        """The agreement of the present session, or of the last one."""
         return self.link.agreement if self.link is not None else None
 
     @property
     def ticket(self) -> Ticket | None:
-        """What resuming takes now; `None` if the session cannot be resumed."""
+        """The data with which to resume now; `None` if the session cannot be resumed."""
         return self._resumption.ticket(self.link)
 
     def open(self, now: float, token: str | None) -> None:

@@ -30,7 +30,7 @@ class Stream:
     receive_limit: int
     window: int
     is_own: bool
-    #: What belongs to the stream in the layer above.
+    #: The object that belongs to the stream in the layer above.
     tag: Any = None
     sent: int = 0
     received: int = 0
@@ -39,7 +39,7 @@ class Stream:
     body_start: int = 0
     #: The body that is arriving.
     assembly: Assembly | None = None
-    #: What waits to be written.
+    #: The bodies that wait to be written.
     queue: deque[Body] = field(default_factory=deque)
     is_ready: bool = False
     is_blocked: bool = False

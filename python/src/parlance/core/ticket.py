@@ -1,4 +1,4 @@
-"""What resuming takes, and what a later process needs to take the session up."""
+"""The data with which to resume a session, in this process or a later one."""
 
 from __future__ import annotations
 
