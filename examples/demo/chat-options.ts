@@ -11,7 +11,7 @@ import {
   type ServerOptions,
 } from '@parlance/server';
 
-/** What the chat page needs of its session server so that answers survive a reload. */
+/** The options of a session server with which the chat page's answers survive a reload. */
 export const CHAT_OPTIONS: Pick<ServerOptions, 'authenticate' | 'features'> = {
   /**
    * Each browser profile is a principal: it has made up its token. That tells profiles apart and proves nothing; an

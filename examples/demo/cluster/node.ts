@@ -5,7 +5,7 @@ import { offer } from '../../../scripts/child-process.js';
 import type { ChatRequest } from '../chat-completion.js';
 import { answerTo } from '../responder.js';
 
-/** One of the nodes: it answers word by word, and goes on with the answer of a node that is gone. */
+/** One of the nodes: it answers word by word, and continues the answer of a node that is gone. */
 
 export interface NodeSetup {
   /** Of Redis. */
@@ -38,7 +38,7 @@ function note({ event }: Readonly<Record<string, unknown>>): void {
   if (event === 'node.member') isMember = true;
 }
 
-/** Says how many messages there were: state, answer and "handled" are on record in one step. */
+/** Says how many messages there were: state, answer and "handled" are recorded in one step. */
 async function countMessages(session: ServerSession<{ readonly count: number }>): Promise<void> {
   let { count } = session.data ?? { count: 0 };
   for await (const _message of session) {

@@ -7,7 +7,7 @@ import type { Report } from '../report.js';
 import { answerTo } from '../responder.js';
 import { type Nodes, startNodes } from './nodes.js';
 
-/** `npm run demo -- --cluster`: a node is killed in mid-answer, and the answer goes on. */
+/** `npm run demo -- --cluster`: a node is killed in mid-answer, and the answer continues. */
 
 const NODES = 3;
 /** Words after which a node is killed. */
@@ -49,7 +49,7 @@ export async function showCluster(report: Report): Promise<void> {
     session.id === id && resets.length === 0 && !killed.includes((await nodes.ownerOf(id)) ?? 0),
     resets.join(', '),
   );
-  report.check('it goes on counting', (await countTo(session, 1)) === '4');
+  report.check('it continues to count', (await countTo(session, 1)) === '4');
   report.line(`From the kill to the next word: ${gaps.map((ms) => duration(ms)).join(' and ')}.`);
   await session.close();
 }

@@ -5,7 +5,7 @@ import { offer } from '../../../scripts/child-process.js';
 import type { ChatRequest } from '../chat-completion.js';
 import { answerTo } from '../responder.js';
 
-/** A server whose sessions are in a file: it answers word by word, and goes on with the answer of the process before it. */
+/** A server whose sessions are in a file: it answers word by word, and continues the answer of the process before it. */
 
 /** The pace of a model. */
 const WORD_MS = 10;

@@ -46,7 +46,7 @@ export async function showCut(url: string, { model, isEmbedded }: Answerer, repo
     `Cut after ${BEFORE} parts, back after ${duration(goneMs ?? 0)}: ${number(parts - BEFORE)} more parts.`,
   );
   report.check(
-    'the same session went on, over a second connection',
+    'the same session continued, over a second connection',
     session.id === id && sockets.length === 2,
     `${sockets.length} connections`,
   );

@@ -18,7 +18,7 @@ const QUESTION: ChatRequest = {
   stream: true,
 };
 
-/** Kills the server in mid-answer, twice. Its sessions are in a file, with which the next process goes on. */
+/** Kills the server in mid-answer, twice. Its sessions are in a file, from which the next process continues. */
 export async function showKill(report: Report): Promise<void> {
   report.section('A server killed in mid-answer');
   const folder = mkdtempSync(join(tmpdir(), 'parlance-demo-'));
