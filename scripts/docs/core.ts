@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { anchorOf } from './links.js';
 import { table } from './markdown.js';
 
-/** What a minimal client needs of the specification: the sections whose text begins with the mark. */
+/** The part of the specification that a minimal client needs: the sections whose text begins with the mark. */
 
 const MARK = '*Core.*';
 const FOLDER = 'docs/protocol';

@@ -68,7 +68,7 @@ const ERRORS: Readonly<Record<ErrorCode, readonly [raisedBy: Raiser, why: string
   unknown_reply: ['server', 'no kept reply of that name, or none that the session may follow'],
   gone: ['server', 'a kept reply went to make room for others, or its time was over, while it was followed'],
   too_many_replies: ['server', 'the principal keeps too many replies; only in the log of the server'],
-  reply_too_large: ['server', 'a kept reply is above its limit; it goes on for its requester'],
+  reply_too_large: ['server', 'a kept reply is above its limit; it continues for its requester'],
   unknown_agent: ['server', 'no agent of that name, or none that the sender may see'],
   peer_gone: ['server', 'the target of a request has left'],
   interrupted: ['both', 'the page was loaded again, or a process is gone, before the answer'],

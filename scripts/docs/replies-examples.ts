@@ -2,7 +2,7 @@ import { decodeMap, encodeMap } from '../../packages/protocol/src/control/maps.j
 import { encodeBodyFrame, encodeSignalFrame, LinkKind } from '../../packages/protocol/src/link/frame.js';
 import { decodeRecord, encodeRecord } from '../../packages/server/src/replies/record.js';
 
-/** The frames with which a client follows a kept reply, and a part on record. */
+/** The frames with which a client follows a kept reply, and a recorded part. */
 export function repliesFrames(): [string, Uint8Array][] {
   const follow = encodeMap({ follow: { name: 'chat-42', after: 7 } });
   const kept = encodeMap({ '@reply': { id: 'reply_9mKq2XvBz7Lw4TnRc8YdHs', after: 7, held: [0xf0, 0x9f] } });

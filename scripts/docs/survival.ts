@@ -37,7 +37,7 @@ function columnsOf(event: Event): readonly Column[] {
 const titleOf = ({ event, engines }: Column) =>
   engines.length === having(event).length ? event : `${event}: ${engines.join(', ')}`;
 
-/** What survives what, from the data of the tests. */
+/** The tables of survival, from the data of the tests. */
 export function survivalTables(): ReadonlyMap<string, string> {
   /** The number of each reason, in the order in which a reader finds them. */
   const reasons = new Map<string, number>();
@@ -53,7 +53,7 @@ export function survivalTables(): ReadonlyMap<string, string> {
       feature,
       ...columns.map(({ event, engines }) => {
         const cell = cellOf(engines[0] as EngineName, feature, event);
-        return 'goesOn' in cell ? 'goes on' : `\`${cell.error}\` (${numberOf(cell)})`;
+        return 'goesOn' in cell ? 'continues' : `\`${cell.error}\` (${numberOf(cell)})`;
       }),
     ]);
     return table(['', ...columns.map(titleOf)], rows);

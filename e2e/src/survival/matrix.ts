@@ -30,7 +30,7 @@ export type Event = keyof typeof EVENTS;
 export interface Failure {
   /** The code that an application gets. */
   readonly error: string;
-  /** Why it cannot go on. */
+  /** Why it cannot continue. */
   readonly why: string;
   /** The section that says so, as a link from `docs`. */
   readonly see: string;
@@ -125,17 +125,17 @@ const NOT_AGAIN: Failure = {
 };
 const HANDLER_DIED: Failure = {
   error: 'interrupted',
-  why: "The parts on record can be followed, and nothing can say the rest: a handler is called again only in a durable session with `onLost('again')`.",
+  why: "The recorded parts can be followed, and no node can produce the rest: a handler is called again only in a durable session with `onLost('again')`.",
   see: 'CLUSTER.md#kept-replies',
 };
 const DEADLINE: Failure = {
   error: 'draining',
-  why: 'A handler that runs beyond the deadline is stopped, which is on record as the end of its reply. A drain moves no replies.',
+  why: 'A handler that runs beyond the deadline is stopped, which is recorded as the end of its reply. A drain moves no replies.',
   see: 'CLUSTER.md#kept-replies',
 };
 const PEER_STREAM: Failure = {
   error: 'interrupted',
-  why: 'Replies of other agents pass through a node, and are on record nowhere.',
+  why: 'Replies of other agents pass through a node, and are recorded nowhere.',
   see: 'DURABLE.md#what-survives-what',
 };
 const FORGOTTEN: Failure = {

@@ -8,9 +8,9 @@ import type { Crowd } from './world.js';
 /** How each feature is used before, while and after something happens. */
 
 export interface Probe {
-  /** Goes on with it, right before something happens. */
+  /** Continues with it, right before something happens. */
   readonly step?: () => Promise<void>;
-  /** Resolves if it goes on; rejects with the error that an application gets. */
+  /** Resolves if it continues; rejects with the error that an application gets. */
   readonly end: () => Promise<void>;
 }
 

@@ -23,11 +23,11 @@ async function within<Result>(what: string, promise: Promise<Result>): Promise<R
   return await Promise.race([promise, late]);
 }
 
-/** `goes on`, the code of the error, or what is wrong. */
+/** `continues`, the code of the error, or what is wrong. */
 async function outcomeOf(end: () => Promise<void>): Promise<string> {
   try {
     await within('its end', end());
-    return 'goes on';
+    return 'continues';
   } catch (error) {
     return isProtocolError(error) ? error.code : String(error);
   }
@@ -59,7 +59,7 @@ class Case {
   async happen(open: (parts: number) => Promise<void>): Promise<void> {
     const step = async () => {
       await open(PARTS.meanwhile);
-      await Promise.all(this.#probes.map(({ step }, i) => step && within(`${FEATURES[i]} goes on`, step())));
+      await Promise.all(this.#probes.map(({ step }, i) => step && within(`${FEATURES[i]} continues`, step())));
     };
     await within(this.#event, HAPPEN[this.#event](this.#crowd, step));
   }
@@ -105,7 +105,7 @@ describe.each(columnsOfRun())('$engine', ({ engine, columns }) => {
         it.each(FEATURES)('%s', (feature) => {
           expect(hasEvent(engine, event)).toBe(true);
           const cell = cellOf(engine, feature, event);
-          expect(seen.get(event)?.get(feature)).toBe('goesOn' in cell ? 'goes on' : cell.error);
+          expect(seen.get(event)?.get(feature)).toBe('goesOn' in cell ? 'continues' : cell.error);
         });
       });
     },
