@@ -9,7 +9,7 @@ import { atLeast, type BenchOptions, compare, type Row } from './row.js';
 import { median } from './statistics.js';
 
 /**
- * What a cluster costs: echoes whose connection one node proxies to another against direct ones, and echoes of a node
+ * The costs of a cluster: echoes whose connection one node proxies to another against direct ones, and echoes of a node
  * against those of a server on its own; messages between agents of two nodes against those of one, and changes of the directory
  * of agents. Redis, each server and the load are processes of their own. The ways take turns in
  * short windows, because a shared machine is slow now and then.

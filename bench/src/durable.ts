@@ -9,9 +9,9 @@ import { type BenchOptions, compare, type Row } from './row.js';
 import { median, quantile } from './statistics.js';
 
 /**
- * What it costs to put sessions on record, against plain sessions of the same cluster: the delay of a part, and processor time;
- * the time from the death of a node to the next part, against that of a cut connection; what is written, and what is kept.
- * Redis (AOF, everysec), each node and the load are processes of their own.
+ * The costs of recording sessions, against plain sessions of the same cluster: the delay of a part, and processor time;
+ * the time from the death of a node to the next part, against that of a cut connection; the bytes that are written, and
+ * those that are kept. Redis (AOF, everysec), each node and the load are processes of their own.
  */
 
 const MAX_DELAY_MS = 1;

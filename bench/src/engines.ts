@@ -8,7 +8,7 @@ import { type BenchOptions, compare, type Row } from './row.js';
 import { median, quantile } from './statistics.js';
 
 /**
- * What is kept in each engine costs: a commit of a session that is written by itself, and parts of replies of durable sessions
+ * The costs of each engine: a commit of a session that is written by itself, and parts of replies of durable sessions
  * and of kept replies beside plain ones of the same node. Each engine, its node and the load are processes of their own, and
  * the engines take turns in windows.
  */

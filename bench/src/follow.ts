@@ -6,7 +6,7 @@ import { type BenchOptions, compare, type Row } from './row.js';
 import { median } from './statistics.js';
 
 /**
- * Kept replies: their cost for the server beside the same stream that is not kept, in turns; their bytes on record
+ * Kept replies: their cost for the server beside the same stream that is not kept, in turns; their bytes in the record
  * beside the bytes on the wire; how long a follower waits for a part beside the requester; one reply with many
  * followers; and the memory of many replies.
  */
@@ -79,7 +79,7 @@ async function* keeping(server: Server, dial: Dial, rounds: number): AsyncGenera
   }
 }
 
-/** Bytes on record and on the server's socket. */
+/** Bytes in the record and on the server's socket. */
 async function* sizes(server: Server, dial: Dial): AsyncGenerator<Row> {
   await using session = await dial('sizes');
   for (const [what, kind, batch] of [
@@ -87,7 +87,7 @@ async function* sizes(server: Server, dial: Dial): AsyncGenerator<Row> {
     ['a token by itself', 'tokens', 0],
     ['a token in a batch', 'tokens', BATCH_BYTES],
   ] as const) {
-    // What a reply takes without parts is in the memory below.
+    // The size of a reply without parts counts with the memory below.
     const base = await server.call('accounted');
     await drain(session, `kept ${kind} 0 0 0`);
     const empty = (await server.call('accounted')) - base;

@@ -70,7 +70,7 @@ async function* byStreams(rounds: number): AsyncGenerator<Row> {
   }
 }
 
-/** What one system takes of its server. */
+/** The costs of one system at its server. */
 interface Cost {
   /** Microseconds of CPU for a message. */
   readonly cpu: number;

@@ -6,8 +6,8 @@ import { startRedis } from '../../packages/server/src/engine/testing/redis-serve
 import { median } from './statistics.js';
 
 /**
- * What kept replies ask of Redis, per 1,000 parts: commands of clients (those within scripts left out) and bytes that it
- * gets and gives. Run by hand: `node --import tsx --conditions=@parlance/source bench/src/kept-in-redis.ts`.
+ * The load of kept replies on Redis, per 1,000 parts: commands of clients (those within scripts left out) and bytes that
+ * it gets and gives. Run by hand: `node --import tsx --conditions=@parlance/source bench/src/kept-in-redis.ts`.
  */
 
 const PARTS = 1_000;
@@ -52,7 +52,7 @@ const [asking, following] = sessions as [Session, Session];
 async function bytes(): Promise<{ readonly got: number; readonly gave: number }> {
   const stats = await server.client.info('stats');
   const of = (name: string) => Number(new RegExp(`${name}:(\\d+)`).exec(stats)?.[1]);
-  // What MONITOR gives is beside the point, so only what clients send counts, and what followers get of it.
+  // The output of MONITOR is beside the point, so only bytes from clients and to followers count.
   return { got: of('total_net_input_bytes'), gave: of('total_net_output_bytes') };
 }
 

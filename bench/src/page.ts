@@ -4,8 +4,8 @@ import { modules, weights } from './page/weight.js';
 import type { BenchOptions, Row } from './row.js';
 
 /**
- * What a browser page pays for its first message: the size of its scripts, what Chromium transfers, and time on slow
- * networks and processors. The same page with socket.io and with a bare WebSocket is measured in the same run.
+ * The price that a browser page pays for its first message: the size of its scripts, what Chromium transfers, and time
+ * on slow networks and processors. The same page with socket.io and with a bare WebSocket is measured in the same run.
  */
 export async function* run(options: BenchOptions): AsyncGenerator<Row> {
   if (options.modules) return yield* modules();

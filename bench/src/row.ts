@@ -1,6 +1,6 @@
 /** One measured figure and its baseline. */
 export interface Row {
-  /** What was measured, and under which conditions. */
+  /** The measured quantity, and its conditions. */
   readonly name: string;
   readonly value: number;
   readonly unit: string;

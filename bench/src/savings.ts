@@ -3,7 +3,7 @@ import { measureSavings } from './savings/measure.js';
 import { type Line, linesOf, tableOf } from './savings/table.js';
 
 /**
- * What a chat costs with Parlance and with gzip, counted by a TCP proxy: every figure of savings that the README, the
+ * The bytes of a chat with Parlance and with gzip, counted by a TCP proxy: every figure of savings that the README, the
  * documents and the pages quote. It comes out the same in each run.
  */
 
@@ -13,7 +13,7 @@ export async function* run(): AsyncGenerator<Row> {
   for (const line of linesOf(await measureSavings(TURNS))) yield* rowsOf(line);
 }
 
-/** What is printed in place of rows. */
+/** The text that is printed in place of rows. */
 export async function text(): Promise<string> {
   return tableOf(linesOf(await measureSavings(TURNS)));
 }

@@ -18,7 +18,7 @@ export async function startCounter(): Promise<Counter> {
   };
 }
 
-/** What an endpoint does for what arrives and for what the application asks for, by its file and its name. */
+/** The steps of an endpoint for messages that arrive and for calls of the application, by file and name. */
 const STEPS = {
   apply: ['/protocol/src/endpoint/endpoint.ts', 'apply'],
   transmit: ['/protocol/src/endpoint/transmitter.ts', 'transmit'],

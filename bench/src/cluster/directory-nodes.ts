@@ -157,7 +157,7 @@ const commands = {
     return { taken, cpuUs: cpuTime() - cpu, ms: performance.now() - start };
   },
 
-  /** What the nodes cost when nothing changes. @returns microseconds. */
+  /** The processor time of the nodes while nothing changes. @returns microseconds. */
   async rest({ ms }: { readonly ms: number }): Promise<number> {
     const cpu = cpuTime();
     await sleep(ms);

@@ -133,7 +133,7 @@ function withTools(uses: readonly ToolUse[]): ChatMessage[] {
   ];
 }
 
-/** What stands in the descriptions of packages. */
+/** Tools that return the descriptions of packages. */
 function packageLookups(): ToolUse[] {
   const packages = readPackageDescriptions().filter(({ text }) => text.length > 800 && text.length < 6000);
   return Array.from({ length: TURNS }, (_, i) => {
@@ -194,7 +194,7 @@ function regenerated(messages: readonly ChatMessage[]): ChatMessage[][] {
     .slice(0, TURNS);
 }
 
-/** After every fifth question the user goes back, asks the one before the last differently, and goes on from there. */
+/** After every fifth question the user goes back, asks the one before the last differently, and continues from there. */
 function branched(messages: readonly ChatMessage[]): ChatMessage[][] {
   const [system, ...rest] = messages as [ChatMessage, ...ChatMessage[]];
   const requests: ChatMessage[][] = [];

@@ -37,7 +37,7 @@ export function readTranslations(language: string): [english: string, other: str
   ]);
 }
 
-/** What the web's interfaces do, a sentence or two for each member. */
+/** The descriptions of the web's interfaces, a sentence or two for each member. */
 export function readWebPlatform(): string {
   const lines = readFileSync(join(folderOf('typescript'), 'lib', 'lib.dom.d.ts'), 'utf8').split('\n');
   const said = lines.flatMap((line) => /^\s*\* (The .{60,})$/.exec(line)?.[1] ?? []);

@@ -6,7 +6,7 @@ import type { Wish } from './server.js';
 
 /** Clients that read one reply after the other, over connections to any node. */
 
-/** A reply is over soon enough for what is on record of it to stay small. */
+/** A reply is over soon enough for its record to stay small. */
 const PARTS = 100;
 
 class Reader {
@@ -32,7 +32,7 @@ class Reader {
       try {
         await this.#readOnce(paceMs);
       } catch (error) {
-        // Its node died before it was on record that the handler is called again.
+        // Its node died before it was recorded that the handler is called again.
         if (!isProtocolError(error) || error.code !== 'interrupted') throw error;
       }
     }

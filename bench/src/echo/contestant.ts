@@ -13,7 +13,7 @@ export interface Contestant {
   readonly load: Child<LoadCommands>;
 }
 
-/** What a server achieved in one window of time. */
+/** The performance of a server in one window of time. */
 export interface Window {
   /** Messages per second that came back to the clients. */
   readonly rate: number;

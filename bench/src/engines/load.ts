@@ -9,7 +9,7 @@ import { DURABLE, type Wish } from './wish.js';
 
 export type ReplyKind = 'plain' | 'durable' | 'kept';
 
-/** A reply is over soon enough for what is on record of it to stay small. */
+/** A reply is over soon enough for its record to stay small. */
 const PARTS = 100;
 
 const now = () => performance.timeOrigin + performance.now();
@@ -38,7 +38,7 @@ const commands = {
         try {
           return await open(i);
         } catch (error) {
-          // The engine is checked before a session is put on record there.
+          // The engine is checked before a session is recorded there.
           if (!isProtocolError(error) || error.code !== 'rejected') throw error;
           await sleep(50);
         }

@@ -5,7 +5,7 @@ import { startPostgres } from '../../../packages/server/src/engine/testing/postg
 import { startRedis } from '../../../packages/server/src/engine/testing/redis-server.js';
 import type { EngineName } from './node.js';
 
-/** What an engine is kept by. */
+/** The file or server behind an engine. */
 export interface EngineServer {
   /** The file or URL. */
   readonly at: string;

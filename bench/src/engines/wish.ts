@@ -5,5 +5,5 @@ export interface Wish {
   readonly isKept: boolean;
 }
 
-/** The token of a client whose session is on record begins so. */
+/** The token of a client whose session is recorded begins so. */
 export const DURABLE = 'durable';

@@ -11,7 +11,10 @@ import { type StaticFiles, serveCompressed } from './static-files.js';
 import { measureDelays } from './throttling.js';
 import { type Conditions, type Visit, visit } from './visit.js';
 
-/** What Chromium transfers, and how long it takes: each page is visited several times, in turns with the others. */
+/**
+ * The bytes that Chromium transfers, and the time that it takes: each page is visited several times, in turns with the
+ * others.
+ */
 
 type Visited = Contestant & { readonly far: Far };
 

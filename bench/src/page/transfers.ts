@@ -13,7 +13,7 @@ interface Transfer {
   readonly url: string;
   /** Wall-clock milliseconds. */
   readonly startedAt: number;
-  /** What has arrived, and when. */
+  /** The bytes that have arrived, and when. */
   readonly pieces: { readonly at: number; readonly bytes: number }[];
   /** All bytes, once everything has arrived. */
   end: { readonly at: number; readonly bytes: number } | undefined;

@@ -3,7 +3,7 @@ import { type Bundle, type BundledFile, bundlePage } from './bundle.js';
 import { OTHERS, OURS, SOCKET_IO } from './contestants.js';
 import { modulesOf, roomsOf } from './modules.js';
 
-/** What the scripts of each page weigh after `gzip -9`. */
+/** The weight of the scripts of each page after `gzip -9`. */
 
 /**
  * Our pages and those of other libraries, against socket.io: the entry with its static imports, and every file that
@@ -34,7 +34,7 @@ export async function* weights(): AsyncGenerator<Row> {
   }
 }
 
-/** What our pages consist of: rooms, modules, and the files that they load later. */
+/** The parts of our pages: rooms, modules, and the files that they load later. */
 export async function* modules(): AsyncGenerator<Row> {
   const listed = new Set<string>();
   for (const { page, title } of OURS) {

@@ -6,7 +6,7 @@ import type { RelayLoadCommands } from './load.js';
 import type { RelayServerCommands } from './server.js';
 import type { Stall, StallerCommands } from './staller.js';
 
-/** What stops reading: the receiver's application, or its socket. */
+/** The reader that stops: the receiver's application, or its socket. */
 export const STALLS: readonly Stall[] = ['application', 'socket'];
 
 const LOAD = { size: 1024, pairs: 8 } as const;

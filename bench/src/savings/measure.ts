@@ -14,7 +14,7 @@ import { createModel, LEVEL, type Model } from './model.js';
 export const WAYS = ['http', 'gzip', 'gzip both', 'session'] as const;
 export type WayName = (typeof WAYS)[number];
 
-/** What was counted by the end of a turn, from the opening of the connection on. */
+/** The traffic up to the end of a turn, from the opening of the connection on. */
 export interface Counted {
   /** By the proxy. */
   readonly proxy: Traffic;
@@ -106,7 +106,7 @@ function standStill(): Time {
     async pass(ms) {
       at += ms;
       mock.timers.tick(ms);
-      // What is due is written before the next event.
+      // Everything that is due is written before the next event.
       await soon();
     },
     [Symbol.dispose]() {

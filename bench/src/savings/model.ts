@@ -8,7 +8,7 @@ import { loadEncoding } from '@parlance/protocol';
 import { eventsOf, piecesOf } from '../gateway/events.js';
 import type { ChatTurn } from '../gateway/turns.js';
 
-/** What gzip has by default, and servers too. */
+/** The default level of gzip, and of servers. */
 export const LEVEL = 6;
 
 /** Stands in for a model, which writes an event when its reader has the one before. */

@@ -9,7 +9,10 @@ import { type Load, ScaleWorld } from '../../../packages/server/src/testing/scal
 import { readCommandLine, wholeNumber } from '../../../scripts/command-line.js';
 import { measureReal } from './real.js';
 
-/** What clusters of some sizes need of their engine and of each other, in virtual time, and of nodes with sockets beside. */
+/**
+ * The load of clusters of some sizes on their engine and on each other, in virtual time; and of nodes with sockets
+ * beside.
+ */
 
 const USAGE = `npm run simulate -- [--nodes N[,N…]] [--seed S] [--seconds S] [--real N]
 

@@ -7,9 +7,9 @@ import { repeated } from '../load/repeated.js';
 import type { System } from './system.js';
 
 /**
- * What Node's sockets allow: an echo of WebSocket frames without a library, a session or an application. It unmasks with
- * native code, and writes the echoes of a read at once, in the memory of that read. It knows whole binary messages, pings
- * and closes, which is what the load sends, and drops a connection that sends anything else.
+ * The bound that Node's sockets set: an echo of WebSocket frames without a library, a session or an application. It
+ * unmasks with native code, and writes the echoes of a read at once, in the memory of that read. It knows whole binary
+ * messages, pings and closes, which is what the load sends, and drops a connection that sends anything else.
  */
 
 const { unmask } = createRequire(import.meta.url)('bufferutil') as {

@@ -7,7 +7,7 @@ import { type BenchEncoding, type ContestantName, prepare } from './contestants.
 export interface ColdStart {
   /** From requesting the vocabulary to being able to encode. */
   readonly loadMs: number;
-  /** What is kept for the tokenizer after the texts: heap, array buffers and WebAssembly memory. */
+  /** The memory that the tokenizer keeps after the texts: heap, array buffers and WebAssembly memory. */
   readonly memoryMB: number;
   /** How much the process has grown by then, including what loading left behind. */
   readonly residentMB: number;
