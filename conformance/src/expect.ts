@@ -16,7 +16,7 @@ export type Outcome<T> =
   | { readonly accepted: true; readonly value: T }
   | { readonly accepted: false; readonly code: string; readonly message: string };
 
-/** What a vector demands of a decoder or encoder. */
+/** The verdict that a vector demands of a decoder or encoder. */
 export const VERDICTS = ['accept', 'reject', 'either'] as const;
 export type Verdict = (typeof VERDICTS)[number];
 

@@ -2,7 +2,7 @@ import { fail } from './expect.js';
 import { Fields } from './fields.js';
 
 /**
- * What two ends must agree on (protocol page, section 2), and capabilities as the vectors state them: written
+ * The agreement that two ends must reach (protocol page, section 2), and capabilities as the vectors state them: written
  * independently of the code under test.
  */
 

@@ -25,7 +25,7 @@ interface Requirement {
   readonly text: string;
 }
 
-/** What covers a requirement, or why nothing does. */
+/** The tests that cover a requirement, or why there are none. */
 type Coverage = readonly string[] | { readonly none: string };
 
 /** The requirements in the order of the specification. Adds what is wrong with them to `faults`. */

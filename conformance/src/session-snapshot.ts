@@ -12,7 +12,7 @@ import {
 } from './subject.js';
 
 /**
- * Sessions that earlier builds have written, which this build goes on with: what they hold, what they write on the next
+ * Sessions that earlier builds have written, which this build continues: their fields, their frames on the next
  * connection, and what they make of the frames that follow.
  */
 export const sessionSnapshot: Family = {

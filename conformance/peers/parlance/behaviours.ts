@@ -1,11 +1,11 @@
 import { crc32 } from 'node:zlib';
 import { type Message, type Part, type RequestContext, RequestError, type Session } from '@parlance/protocol';
 
-/** What a peer under test does, at either end: `conformance/README.md` lists it. */
+/** The behaviours of a peer under test, at either end: `conformance/README.md` lists them. */
 
 type Wish = Readonly<Record<string, unknown>>;
 
-/** What one session has received. */
+/** The bodies that one session has received. */
 interface Tally {
   messages: number;
   crc: number;
@@ -13,22 +13,22 @@ interface Tally {
   undelivered: unknown[];
 }
 
-/** What only one of the two ends can do, and only as a process. */
+/** The actions that only one of the two ends can take, and only as a process. */
 export interface Host {
   /** Begins to drain, and accepts sessions again afterwards. */
   drain?(timeoutMs: number, returnWithinMs: number): void;
   /** Ends as if the process had died, and starts again. */
   restart?(): void;
-  /** Goes on as a page that is loaded again. */
+  /** Continues as a page that is loaded again. */
   reload?(): void;
   /** It serves sessions over HTTP, or comes over HTTP. */
   readonly http?: true;
 }
 
-/** What the word `abilities` answers, beside what an end can do as a process. */
+/** The answer to the word `abilities`, beside the abilities that an end has as a process. */
 const ABILITIES = ['credentials', 'hold', 'who', 'pace', 'follow', 'goaway', 'bare', 'nonce'];
 
-/** By ID: the object of a client goes on with the session that follows a lost one. */
+/** By ID: the object of a client continues with the session that follows a lost one. */
 let tallies = new Map<string, Tally>();
 const tallyOf = ({ id }: Session, among = tallies): Tally => {
   const tally = among.get(id) ?? { messages: 0, crc: 0, cancelled: 0, undelivered: [] };

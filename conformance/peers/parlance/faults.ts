@@ -13,7 +13,7 @@ import { bodyFrames, Codec, Cursor, Flag, frame, Kind, parseFrame, parseHead } f
  * connection says, so that the product itself stays as it is.
  */
 
-/** What becomes of a message: another one, several, or none. */
+/** Turns a message into another one, several, or none. */
 type Change = (message: Uint8Array) => Uint8Array | readonly Uint8Array[] | undefined;
 
 export interface Fault {

@@ -18,7 +18,7 @@ const NUMBER_SIZE = 4;
 /** Milliseconds that an answer may take. A scenario that holds it back waits longer. */
 const HASTE_MS = 50;
 
-/** What becomes of the bytes that arrive: those that go on. */
+/** Turns the bytes that arrive into those that are passed on. */
 type Pass = (bytes: Uint8Array) => Uint8Array;
 
 export interface HttpFault {
@@ -26,7 +26,7 @@ export interface HttpFault {
   readonly head?: (headers: IncomingHttpHeaders) => void;
   /** Changes the bodies of requests. */
   readonly up?: () => Pass;
-  /** The body of a request goes on when it is whole. */
+  /** The body of a request is passed on when it is whole. */
   readonly isWhole?: true;
   /** Changes the body of the response of a stream. */
   readonly down?: () => Pass;
@@ -39,11 +39,11 @@ export interface HttpFault {
 interface Change {
   /** @default unchanged */
   frame?(frame: Uint8Array, index: number): Uint8Array;
-  /** @returns whether the close goes on. @default true */
+  /** @returns whether the close is passed on. @default true */
   close?(code: number): boolean;
 }
 
-/** Changes records, which go on when they are whole. */
+/** Changes records, which are passed on when they are whole. */
 function inRecords(change: () => Change): () => Pass {
   return () => {
     const { frame = (bytes: Uint8Array) => bytes, close = () => true } = change();

@@ -4,7 +4,7 @@ import { type Profiler as Protocol, Session } from 'node:inspector';
  * V8's own block coverage: it needs no instrumented build, and its positions are those of the running code.
  */
 export interface Profiler {
-  /** What has run since the last call. */
+  /** The code that has run since the last call. */
   take(): Snapshot;
 }
 

@@ -56,7 +56,7 @@ function run(input: Uint8Array): boolean {
   if (!outcome.accepted) return true;
   const core = outcome.value;
   if (core.canSnapshot) {
-    // What is read is written in one way only.
+    // A state has only one written form.
     const again = accepted(() => core.snapshot(NOW), 'a snapshot of what was restored');
     const twice = accepted(() => restore(again).snapshot(NOW), 'the snapshot of that');
     same(Buffer.compare(again, twice), 0, 'two snapshots in a row');

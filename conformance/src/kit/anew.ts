@@ -7,9 +7,9 @@ import { countIn, type Ticket } from './members.js';
 import type { Session } from './session.js';
 import type { Wire } from './wire.js';
 
-/** Sessions that go on over a new link (section 6): after a reload, or from the record. */
+/** Sessions that continue over a new link (section 6): after a reload, or from the record. */
 
-/** What ACCEPT says about the session of before. */
+/** The fields of ACCEPT about the former session. */
 export interface Rebuilt {
   readonly wire: Wire;
   readonly resume: Ticket;
@@ -28,7 +28,7 @@ export async function askAnew(kit: Kit, session: Session, change: Fields): Promi
   return { wire, resume: ticket, rebuilt: ticket.rebuilt ?? {}, bytes };
 }
 
-/** As {@link askAnew} with `rebuild`, and goes on. */
+/** As {@link askAnew} with `rebuild`, and continues. */
 export async function rebuild(kit: Kit, session: Session, change: Fields = {}): Promise<Rebuilt> {
   const answer = await askAnew(kit, session, { rebuild: true, ...change });
   mustEqual(answer.resume.recovered, true, 'resume.recovered', answer.bytes);

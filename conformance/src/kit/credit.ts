@@ -1,6 +1,6 @@
 /** The credit of one direction (section 4): absolute limits by stream. */
 
-/** What an end states in `extensions.link`; `Infinity` for what it leaves out. */
+/** The windows that an end states in `extensions.link`; `Infinity` for those that it leaves out. */
 export interface Windows {
   readonly maxStreams: number;
   readonly messages: number;

@@ -35,7 +35,7 @@ export const MAX_PIECE = 65_536;
 export const MAX_TENSOR_PIECE = 262_144;
 /** The smallest window that an end may state. */
 export const MIN_WINDOW = 16_384;
-/** What a body is charged beside its bytes. */
+/** The charge of a body beside its bytes. */
 export const BODY_CHARGE = 16;
 
 const NAMES = Object.keys(Kind).map((name) => name.toLowerCase());

@@ -83,9 +83,9 @@ export class DialedStream extends EventEmitter implements Socket {
   number = 0;
   #queue: Uint8Array[] = [];
   #isPosting = false;
-  /** What the kit has closed it with. */
+  /** The code and reason with which the kit has closed it. */
   #closing: Closed | undefined;
-  /** What the server has closed it with. */
+  /** The code and reason with which the server has closed it. */
   #closed: Closed | undefined;
 
   private constructor(url: string, timeoutMs: number, headers: Readonly<Record<string, string>>) {
@@ -176,7 +176,7 @@ export class DialedStream extends EventEmitter implements Socket {
       const answer = await this.post(body).catch(() => undefined);
       if (isLast) break;
       if (answer?.status === 204) continue;
-      // What the server has closed the stream with may be on its way.
+      // The server's code of the close may be under way.
       setTimeout(() => this.terminate(), A_WHILE).unref();
       return;
     }

@@ -60,7 +60,7 @@ export class ServedStream extends EventEmitter implements Socket {
   async #writeInPieces(bytes: Uint8Array, size: number): Promise<void> {
     for (let at = 0; at < bytes.length && this.readyState === 1; at += size) {
       this.#response.write(bytes.subarray(at, at + size));
-      // What is written in one turn may travel together.
+      // Bytes that are written in one turn may travel together.
       await pause(1);
     }
   }
@@ -82,7 +82,7 @@ export class ServedStream extends EventEmitter implements Socket {
   }
 
   terminate(): void {
-    // What was sent is on its way, as over a WebSocket.
+    // Bytes that were sent are under way, as over a WebSocket.
     this.#response.socket?.uncork();
     this.#response.destroy();
   }

@@ -16,7 +16,7 @@ const LARGEST_PAYLOAD = 16_777_216;
 const HANDSHAKE = new Set(['HELLO', 'WAIT', 'ACCEPT', 'REJECT']);
 const KNOWN = new Set([...HANDSHAKE, 'AUTH', 'GOAWAY', 'READY', 'PING', 'PONG', 'CLOSE', 'DATA']);
 
-/** What a scenario gets: sessions with the peer under test, and connections on which it can break the rules. */
+/** The kit of a scenario: sessions with the peer under test, and connections on which it can break the rules. */
 export class Kit {
   readonly door: Door;
   /** The vocabulary for TOKEN_NATIVE, if it is there. */
@@ -250,7 +250,7 @@ export async function greetedOn(wire: Wire): Promise<Greeted> {
   return { wire, hello: helloIn(payloadOf(fields), bytes), bytes };
 }
 
-/** What a control message holds, and its bytes. */
+/** The fields of a control message, and its bytes. */
 export interface Control {
   readonly fields: Fields;
   readonly bytes: Uint8Array;

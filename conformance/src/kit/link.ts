@@ -38,10 +38,10 @@ export interface LinkOptions {
   readonly own: Windows;
   readonly peer: Windows;
   readonly coder: Coder;
-  /** What both ends keep of each direction, if `context` was agreed on. */
+  /** How much both ends keep of each direction, if `context` was agreed on. */
   readonly context: { readonly maxBytes: number; readonly maxMessages: number } | undefined;
   readonly names: NamesAgreed;
-  /** The largest stream IDs of both ends on the link before, which the session goes on above. @default none */
+  /** The largest stream IDs of both ends on the link before, which the session continues above. @default none */
   readonly after?: { readonly own: number; readonly peer: number } | undefined;
   readonly changes: Changes;
   readonly send: (bytes: Uint8Array) => void;
@@ -49,7 +49,7 @@ export interface LinkOptions {
   readonly isConnected: () => boolean;
 }
 
-/** Requests of both ends that go on over a new link, in a durable session. */
+/** Requests of both ends that continue over a new link, in a durable session. */
 export interface GoesOn {
   /** Those of the kit. */
   readonly calls?: readonly Call[];
@@ -68,7 +68,7 @@ export class Link {
   received = 0;
   /** Counted frames of the kit that the peer has acknowledged. */
   confirmed = 0;
-  /** What was acknowledged to the peer. */
+  /** The count that was acknowledged to the peer. */
   acknowledged = 0;
   /** Acknowledges at once; `false` leaves it to the scenario. */
   acknowledges = true;
@@ -104,7 +104,7 @@ export class Link {
       this.#context = new ContextDecoder(options.context, DEFAULT_LIMITS.maxMessageSize);
   }
 
-  /** The link that follows if both ends begin with a new one: stream IDs go on, and nothing else does. */
+  /** The link that follows if both ends begin with a new one: stream IDs continue, and nothing else does. */
   rebuilt({ calls = [], again = [] }: GoesOn = {}): Link {
     const link = new Link({ ...this.#options, after: this.last });
     for (const call of calls) link.calls.set(call.id, call);
@@ -173,7 +173,7 @@ export class Link {
   }
 
   /**
-   * Goes on over the next connection.
+   * Continues over the next connection.
    *
    * @param confirmed what the peer says that it has.
    */

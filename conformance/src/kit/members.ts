@@ -2,8 +2,9 @@ import { type Fields, textOf } from './bodies.js';
 import { Deviation, must } from './deviation.js';
 
 /**
- * What a peer says in maps, read as the tables of the specification give it: a member that may be left out has its default,
- * null counts as absent, and another type is a deviation. So no scenario fails, or crashes, at what a peer may leave out.
+ * The maps of a peer, read as the tables of the specification define them: a member that may be left out has its default,
+ * null counts as absent, and another type is a deviation. So no scenario fails, or crashes, at members that a peer may
+ * leave out.
  */
 
 type Bytes = Uint8Array | string | undefined;
@@ -144,7 +145,7 @@ export function ticketIn(accept: Fields, bytes?: Bytes): Ticket {
   };
 }
 
-/** What a peer tells in JSON. @throws {Deviation} if it is none. */
+/** Reads JSON of a peer. @throws {Deviation} if it is none. */
 export function jsonIn<T = unknown>(body: { readonly content: Uint8Array } | string): T {
   const text = typeof body === 'string' ? body : textOf(body);
   try {

@@ -3,7 +3,7 @@ import type { Windows } from './credit.js';
 import { must } from './deviation.js';
 import type { NamesAgreed } from './names.js';
 
-/** What the kit offers, and what the two ends agree on (section 2). */
+/** The offers of the kit, and the agreements of the two ends (section 2). */
 
 export interface Offer {
   /** The credentials in HELLO: `NAME` of a principal, or `NAME:MS`. @default kit */
@@ -35,10 +35,10 @@ export interface Agreement {
   readonly hello: Fields;
   /** The payload of ACCEPT. */
   readonly accept: Fields;
-  /** What the last ACCEPT has stated for the next connection. */
+  /** The token for the next connection, from the last ACCEPT. */
   token: string;
   attempt: number;
-  /** What the next ACCEPT that resumes states as its reason. @default nothing */
+  /** The reason in the next ACCEPT that resumes. @default none */
   reason?: string;
 }
 
@@ -89,7 +89,7 @@ export function windowsOf(text: unknown, bytes?: Uint8Array): Windows {
   };
 }
 
-/** What both ends keep of each direction. */
+/** How much both ends keep of each direction. */
 export function contextOf(own: string | undefined, peer: unknown, bytes?: Uint8Array): Agreement['context'] {
   if (own === undefined || peer === undefined) return undefined;
   must(typeof peer === 'string', 'extensions.context is not a text', bytes);
@@ -105,7 +105,7 @@ export function contextOf(own: string | undefined, peer: unknown, bytes?: Uint8A
   return { maxBytes, maxMessages };
 }
 
-/** What the member `std` stands for (section 2). */
+/** The values for which the member `std` stands (section 2). */
 const STANDARD = {
   link: { max_streams: 128, message_window: 1_048_576, stream_window: 16_384, max_transfer: 1_073_741_824 },
   context: { max_bytes: 4_194_304, max_messages: 8 },

@@ -23,7 +23,7 @@ export const pythonMissing: string | undefined =
 export interface PythonPeer {
   /** The URL of a server. */
   readonly url: string;
-  /** What it has printed to its error output. */
+  /** The text of its error output. */
   readonly errors: () => string;
   stop(): void;
 }

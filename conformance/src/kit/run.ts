@@ -80,7 +80,7 @@ async function verdictOn(scenario: Scenario, kit: Kit, timeoutMs: number): Promi
   const start = Date.now();
   const { name, section, title } = scenario;
   const outcome = await outcomeOf(scenario, kit, timeoutMs);
-  // What goes wrong here is no part of the scenario.
+  // A failure here is no part of the scenario.
   await kit.dispose().catch(() => {});
   return { name, section, title, requirements: requirementsOf(name), ...outcome, ms: Date.now() - start };
 }

@@ -8,7 +8,7 @@ export interface Scenario {
   readonly section: string;
   /** Which ends it tests. @default both */
   readonly tests?: 'server' | 'client';
-  /** What the peer must do, as a sentence. */
+  /** The duty of the peer, as a sentence. */
   readonly title: string;
   /** @throws {Deviation} at the first thing that is not as specified. @throws {NotApplicable} */
   run(kit: Kit): Promise<void>;

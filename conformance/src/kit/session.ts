@@ -13,7 +13,7 @@ import type { Closed, Incoming, Wire } from './wire.js';
 
 /** One session with the peer, over one or more connections: what scenarios work with. */
 
-/** What a peer under test is asked to do; README.md lists it. */
+/** The wish that a peer under test has to fulfil; README.md lists them. */
 export type Wish = Fields & { readonly test: string };
 
 /** The answer to `tally`. */
@@ -93,7 +93,7 @@ export class Session {
     return maxStreams;
   }
 
-  /** What this end states in control messages. */
+  /** A control message of this end. */
   control(type: string, payload: Fields = {}): Uint8Array {
     return packed({ type, session_id: this.id, timestamp: Date.now(), payload });
   }
@@ -123,7 +123,7 @@ export class Session {
     return responseOf(call);
   }
 
-  /** What the peer has received in this session. */
+  /** The bodies that the peer has received in this session. */
   async tally(): Promise<Tally> {
     const body = await this.answer({ test: 'tally' });
     const tally = jsonIn<Fields & Tally>(body);
@@ -227,7 +227,7 @@ export class Session {
   // --- connections
 
   /**
-   * Loses the connection and goes on over the next one, while the scenario waits for something else.
+   * Loses the connection and continues over the next one, while the scenario waits for something else.
    *
    * @param frames of the peer that are lost with it, if they are not acknowledged.
    */
@@ -303,13 +303,13 @@ export class Session {
     return await this.wire.end([1000], 'an orderly close');
   }
 
-  /** Goes on over another connection, which `ACCEPT` has agreed to. */
+  /** Continues over another connection, to which `ACCEPT` has agreed. */
   async resume(): Promise<void> {
     const { wire, received } = await this.#options.resume(this);
     this.goOnOver(wire, received);
   }
 
-  /** Goes on over a connection on which HELLO and ACCEPT were exchanged. @param received by the peer. */
+  /** Continues over a connection on which HELLO and ACCEPT were exchanged. @param received by the peer. */
   goOnOver(wire: Wire, received: number): void {
     this.wire = wire;
     this.#isCut = false;
@@ -319,7 +319,7 @@ export class Session {
     this.changes.notify();
   }
 
-  /** Goes on over another connection on which both ends begin with a new link. */
+  /** Continues over another connection on which both ends begin with a new link. */
   beginAnew(wire: Wire, goesOn: GoesOn = {}): void {
     this.wire = wire;
     this.#isCut = false;
@@ -328,7 +328,7 @@ export class Session {
     this.changes.notify();
   }
 
-  /** Loses the connection and stays without one until the scenario goes on. */
+  /** Loses the connection and stays without one until the scenario continues. */
   lose(): void {
     this.#isCut = true;
     this.wire.cut();

@@ -4,13 +4,13 @@ import { must } from './deviation.js';
 import { jsonIn, mapIn, textsIn } from './members.js';
 import { responseOf, type Session } from './session.js';
 
-/** What the peer tells of a request of its own, which `ask` or `follow` has made it send. */
+/** The peer's account of a request of its own, which `ask` or `follow` has made it send. */
 export interface Told {
   readonly parts: readonly string[];
   readonly error: Fields | undefined;
 }
 
-/** What came of the requests of `ask`, of which there is at least one. */
+/** The outcomes of the requests of `ask`, of which there is at least one. */
 export async function toldBy(session: Session, call: Call): Promise<readonly [Told, ...Told[]]> {
   const body = responseOf(await session.over(call));
   const list = jsonIn(body);
@@ -22,7 +22,7 @@ export async function toldBy(session: Session, call: Call): Promise<readonly [To
   return list.map((each) => toldIn({ each }, body.content)) as [Told, ...Told[]];
 }
 
-/** What came of the request of `follow`. */
+/** The outcome of the request of `follow`. */
 export async function toldOfOne(session: Session, call: Call): Promise<Told> {
   const body = responseOf(await session.over(call));
   return toldIn({ each: jsonIn(body) }, body.content);

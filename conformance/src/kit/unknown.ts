@@ -3,7 +3,7 @@ import type { Call } from './calls.js';
 /** How a peer answers a test that it does not know: such a scenario does not apply to it. */
 export interface UnknownTest {
   readonly code: string;
-  /** What it says of {@link NO_TEST}, if `code` stands for other failures as well. */
+  /** Its message for {@link NO_TEST}, if `code` stands for other failures as well. */
   readonly message: string | undefined;
 }
 
@@ -13,7 +13,7 @@ export const NONE_PROBED: UnknownTest = { code: 'unknown_test', message: undefin
 /** A test that no peer knows. */
 export const NO_TEST = 'conformance-no-such-test';
 
-/** What a peer says of {@link NO_TEST}. */
+/** The answer of a peer to {@link NO_TEST}. */
 export function unknownFrom({ error }: Call): UnknownTest {
   const code = String(error?.['code'] ?? NONE_PROBED.code);
   return { code, message: code === 'internal' ? String(error?.['message']) : undefined };

@@ -10,7 +10,7 @@ export interface Closed {
 
 export type Incoming = Uint8Array | string;
 
-/** What carries a connection: a WebSocket, or a stream over HTTP. */
+/** The carrier of a connection: a WebSocket, or a stream over HTTP. */
 export interface Socket {
   readonly readyState: number;
   readonly OPEN: number;

@@ -28,7 +28,7 @@ UNLIMITED = 2**53
 
 @dataclass(frozen=True)
 class Link:
-    """What an end allows its peer."""
+    """The limits that an end sets its peer."""
 
     max_streams: int
     message_window: int
@@ -40,7 +40,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Limits:
-    """What ACCEPT tells of the bodies and rates of this end (§13, announced limits)."""
+    """The limits of the bodies and rates of this end in ACCEPT (§13, announced limits)."""
 
     max_message: int = UNLIMITED
     max_transfer: int = UNLIMITED
@@ -145,7 +145,7 @@ def check_accept(payload: Fields) -> None:
 
 
 def agreement_of(session_id: str, accepted: Fields, peer: Fields) -> Agreement:
-    """What `accepted` means. `peer` is the extensions of the other end."""
+    """The agreement in `accepted`. `peer` is the extensions of the other end."""
     agreed = accepted.get("extensions") or {}
     has_link = "link" in agreed
     return Agreement(

@@ -1,4 +1,4 @@
-"""What a peer under test does (conformance/README.md, "Test your own implementation")."""
+"""The behaviours of a peer under test (conformance/README.md, "Test your own implementation")."""
 
 from __future__ import annotations
 

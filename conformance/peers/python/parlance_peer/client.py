@@ -32,7 +32,7 @@ class Client:
         self._hello = hello()
         self._session: Session | None = None
         self._rejected: Fields | None = None
-        """What the last connection was answered with, if it was not ACCEPT."""
+        """The answer to the last connection, if it was not ACCEPT."""
 
     async def visit(self) -> None:
         """Connects again whenever a connection has ended, until it is stopped."""

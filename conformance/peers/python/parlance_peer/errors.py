@@ -1,4 +1,4 @@
-"""What goes wrong: a peer that breaks the protocol, a body that cannot be decoded, a request that fails (§14)."""
+"""Errors: a peer that breaks the protocol, a body that cannot be decoded, a request that fails (§14)."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ MAX_ERROR = 16_384
 
 
 class Application(Protocol):
-    """What is above the link."""
+    """The layer above the link."""
 
     def on_message(self, message: Message) -> None: ...
 
@@ -336,7 +336,7 @@ class Link:
         self._grant(stream)
 
     def _check_tensor(self, stream: int, incoming: Incoming) -> None:
-        """TEN-2: a tensor is refused as soon as its header shows that it is wrong. What still arrives of it is dropped."""
+        """TEN-2: a tensor is refused as soon as its header shows that it is wrong. The rest of it is dropped as it arrives."""
         size = avp.HEADER.size
         total = incoming.length if incoming.head.total is None else incoming.head.total
         if stream not in self._answered and not incoming.is_checked and incoming.length >= size:

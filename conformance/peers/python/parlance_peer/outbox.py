@@ -1,4 +1,4 @@
-"""What an end writes (§4, §5): bodies cut into frames as credit allows, streams in turns, and the frames to repeat."""
+"""The frames that an end writes (§4, §5): bodies in frames as credit allows, streams in turns, and the frames to repeat."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Outbox:
         return self._piece(stream, queue, self._head(body) if body.offset == 0 else b"")
 
     def _must_wait(self, body: Body) -> bool:
-        """LIM-2. What a frame costs is known when it is coded, and no body is coded before it is written: so this is the most."""
+        """LIM-2. A frame has a cost when it is coded, and no body is coded before it is written: so this is the most."""
         most = min(len(body.content) + _most_of_head(body), MAX_TENSOR_PIECE if body.codec == Codec.AVP else MAX_PIECE)
         is_begun = body.kind in (Kind.MESSAGE, Kind.REQUEST) and body.coded is None
         seconds = max(self.messages_per_minute.wait(1) if is_begun else 0.0, self.bytes_per_second.wait(max(most, LEAST_CHARGE)))

@@ -22,7 +22,7 @@ from .transport import MAX_FRAME, Fragments, Transport
 
 HELLO_SECONDS = 10.0
 VERSIONS = ("1", "3")
-"""What may stand before the first dot of the version."""
+"""The numbers that may stand before the first dot of the version."""
 SUBPROTOCOLS = (Subprotocol(BINARY), Subprotocol(JSON_ENVELOPES))
 
 
@@ -36,7 +36,7 @@ class Rejection(Exception):
 
 
 class Protocol(Fragments, WebSocketServerProtocol):
-    """What is decided in HTTP (§1)."""
+    """The decisions in HTTP (§1)."""
 
     async def process_request(self, path: str, request_headers: Any) -> Any:
         # WS-6
@@ -167,7 +167,7 @@ class Server:
 
 
 def check_address(transport: Transport) -> None:
-    """WS-10, WS-11, on loopback. What a proxy in front of it speaks is not known, so any scheme is the server's own."""
+    """WS-10, WS-11, on loopback. The scheme of a proxy in front of it is not known, so any scheme is the server's own."""
     host, origin = transport.header("Host") or "", transport.header("Origin")
     if not is_loopback(host):
         raise Rejection("SECURITY_POLICY", "this host is not served here", CLOSE_FORBIDDEN)

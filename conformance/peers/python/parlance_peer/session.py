@@ -47,7 +47,7 @@ class Session:
         if agreement.own is not None:
             self.link = Link(agreement, is_client, self._transmit, self._behaviours)
         self._closing: Fields | None = None
-        """What this end says with CLOSE, once it wants to close."""
+        """The payload of this end's CLOSE, once it wants to close."""
         self._has_begun = False
         self._said_close = False
         self._peer_closes = False
@@ -56,7 +56,7 @@ class Session:
     # Connections
 
     def attach(self, transport: Transport, received: int) -> None:
-        """Goes on over another connection, after ACCEPT."""
+        """Continues over another connection, after ACCEPT."""
         self._stop_timer()
         self._transport = transport
         self.state = State.ESTABLISHED

@@ -24,7 +24,7 @@ class Fragments(WebSocketCommonProtocol):
         self._fragments = 0 if frame is None or frame.fin else self._fragments + 1
         if self._fragments > MAX_FRAGMENTS:
             self.fail_connection(1008, "too many fragments")
-            # What reads for this connection is cancelled by that, at its next pause.
+            # That cancels the task that reads for this connection, at its next pause.
             await asyncio.sleep(0)
         return frame
 

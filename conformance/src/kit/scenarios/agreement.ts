@@ -10,7 +10,7 @@ import type { Scenario } from '../scenario.js';
 import { toldBy } from '../told.js';
 import { A_WHILE } from '../waiting.js';
 
-/** What the two ends agree on, and that they keep to it. */
+/** The agreement of the two ends, and whether they keep to it. */
 
 /** After these codes only the connection is lost (`RES-1`). */
 const LOSES = [1001, 1005, 1006, 1011, 1012, 1013, 1014, 4408, 4411];

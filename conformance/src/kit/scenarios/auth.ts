@@ -132,7 +132,7 @@ export const AUTH: readonly Scenario[] = [
     name: 'auth/renewed',
     section: SECTION,
     tests: 'server',
-    title: 'A session whose credentials are renewed in time goes on.',
+    title: 'A session whose credentials are renewed in time continues.',
     async run(kit) {
       const session = await admitted(kit, { token: 'kit:700' });
       await session.controlOf('AUTH');

@@ -6,7 +6,7 @@ import { namesIn } from '../members.js';
 import { jsonOf, windowsOf } from '../offers.js';
 import type { Scenario } from '../scenario.js';
 
-/** What a client does before there is a session. */
+/** A client before there is a session. */
 
 /** Answers HELLO with an ACCEPT that goes wrong, and expects 4400. */
 const refuses = (
@@ -107,7 +107,7 @@ export const CLIENT_HANDSHAKE: readonly Scenario[] = [
     name: 'handshake/wait-and-unknown',
     section: '§2 WAIT',
     tests: 'client',
-    title: 'A client goes on after WAIT and after a message of a type that it does not know.',
+    title: 'A client continues after WAIT and after a message of a type that it does not know.',
     async run(kit) {
       const { wire, hello } = await kit.greeted();
       wire.send(envelope('WAIT', null, {}));

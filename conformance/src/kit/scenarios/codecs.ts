@@ -83,7 +83,7 @@ const undecodable = (
 ): Scenario => ({
   name: `codecs/${name}`,
   section: '§14 Errors of decoding',
-  title: `A request whose body in ${codec} cannot be decoded fails with ${codes.join(' or ')}; the session goes on.`,
+  title: `A request whose body in ${codec} cannot be decoded fails with ${codes.join(' or ')}; the session continues.`,
   async run(kit) {
     const session = await kit.session(sessionFor(codec));
     const call = await session.ask({ test: 'echo' }, { codec: Codec[codec], ...body(session) });

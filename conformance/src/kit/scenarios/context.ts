@@ -62,7 +62,7 @@ const ends = (name: string, title: string, bytes: (session: Session) => Uint8Arr
   },
 });
 
-/** What the peer has read of a reply in context. */
+/** The text that the peer has read of a reply in context. */
 async function replied(
   session: Session,
   frames: (id: number) => readonly Uint8Array[],

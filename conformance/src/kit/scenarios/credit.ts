@@ -18,7 +18,7 @@ export const CREDIT: readonly Scenario[] = [
   {
     name: 'credit/reply-waits',
     section: SECTION,
-    title: 'A reply stops at its credit, and goes on when it is granted more.',
+    title: 'A reply stops at its credit, and continues when it is granted more.',
     async run(kit) {
       const size = 5000;
       const session = await kit.session({ link: { stream_window: MIN_WINDOW } });

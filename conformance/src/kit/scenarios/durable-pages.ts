@@ -14,7 +14,7 @@ const SECTION = '§6 A durable session and a page that is loaded again';
 
 const page = (kit: Kit): Promise<Session> => kit.session({ extensions: { durable: '1', rebuild: '1' } });
 
-/** What the page of the kit leaves to the next one. */
+/** The counts that the page of the kit leaves to the next one. */
 const haveOf = ({ link }: Session, messages: number, written: number): Fields => ({
   messages,
   sent: 0,

@@ -95,7 +95,7 @@ class DurableClient {
     }
   }
 
-  /** Goes on with a process that has the session from the record. */
+  /** Continues at a process that has the session from the record. */
   async goOn(): Promise<{ readonly handled: number; readonly again: readonly number[] }> {
     const { session } = this;
     const { wire, resume, rebuilt, bytes } = await this.reach();
@@ -121,7 +121,7 @@ class DurableClient {
     return { handled, again };
   }
 
-  /** The process of the server ends, and another one goes on. */
+  /** The process of the server ends, and another one continues. */
   async restart(): ReturnType<DurableClient['goOn']> {
     await this.session.ask({ test: 'restart' });
     await this.session.wire.end(undefined, 'the server was told to end');
@@ -185,7 +185,7 @@ export const DURABLE: readonly Scenario[] = [
     section: SECTION,
     tests: 'server',
     title:
-      'A request whose handler had started fails with interrupted behind its parts, or is called again and goes on.',
+      'A request whose handler had started fails with interrupted behind its parts, or is called again and continues.',
     async run(kit) {
       const client = await DurableClient.begin(kit);
       const { session } = client;

@@ -5,7 +5,7 @@ import { helloOf } from '../offers.js';
 import type { Scenario } from '../scenario.js';
 import type { Wire } from '../wire.js';
 
-/** What a server does with a HELLO in its upgrade request. */
+/** A server that gets HELLO in an upgrade request. */
 
 /** A connection of a client that says HELLO in its upgrade request. */
 async function asked(kit: Kit, ...hellos: readonly Uint8Array[]): Promise<Wire> {
@@ -61,7 +61,7 @@ export const EARLY_HELLO: readonly Scenario[] = [
     title: 'A server does not read a HELLO of more than 3,072 bytes in a request.',
     async run(kit) {
       const wire = await asked(kit, new Uint8Array(3_073).fill(0x80)).catch((error: Error) => {
-        // Clients go on without, as they do if a proxy refuses the request.
+        // Clients continue without, as they do if a proxy refuses the request.
         if (!/response: 4(00|31)$/.test(error.message)) throw error;
         throw new NotApplicable('the server refuses a header of this length');
       });

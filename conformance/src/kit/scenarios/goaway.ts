@@ -117,7 +117,7 @@ export const GOAWAY: readonly Scenario[] = [
     name: 'goaway/no-new-streams',
     section: SECTION,
     tests: 'client',
-    title: 'A client that has read GOAWAY opens no stream; those that are open go on, and so do messages.',
+    title: 'A client that has read GOAWAY opens no stream; those that are open continue, and so do messages.',
     async run(kit) {
       const session = await kit.session();
       await session.requires('goaway');

@@ -260,7 +260,8 @@ export const HTTP_SERVERS: readonly Scenario[] = [
     name: 'http/resumes',
     section: `${SECTION}: the end of a connection`,
     tests: 'server',
-    title: 'A session whose stream is lost goes on over another one, over a WebSocket, and over HTTP again.',
+    title:
+      'A session whose stream is lost continues over another one, over a WebSocket, and over HTTP again.',
     async run(kit) {
       const { session } = await begun(kit);
       for (const isOverHttp of [true, false, true]) {

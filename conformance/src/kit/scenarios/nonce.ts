@@ -41,7 +41,7 @@ async function accepted(kit: Kit, hello: Fields): Promise<Accepted> {
   return { wire, id: fields['session_id'] as string, ticket, bytes };
 }
 
-/** The session goes on, on this connection. */
+/** The session continues, on this connection. */
 async function works({ wire, id }: Accepted): Promise<void> {
   wire.send(envelope('PING', id, {}));
   await saidOn(wire, 'PONG');
@@ -94,7 +94,8 @@ export const NONCE: readonly Scenario[] = [
     name: 'nonce/late-copy',
     section: SECTION,
     tests: 'server',
-    title: 'A copy of HELLO that comes after a link frame of the client gets 4410, and the session goes on.',
+    title:
+      'A copy of HELLO that comes after a link frame of the client gets 4410, and the session continues.',
     async run(kit) {
       await requires(kit);
       const hello = withNonce(randomBytes(NONCE_BYTES));
@@ -108,7 +109,7 @@ export const NONCE: readonly Scenario[] = [
     name: 'nonce/other-offer',
     section: SECTION,
     tests: 'server',
-    title: 'A HELLO with the nonce of another one and another offer gets 4400, and the session goes on.',
+    title: 'A HELLO with the nonce of another one and another offer gets 4400, and the session continues.',
     async run(kit) {
       await requires(kit);
       const nonce = randomBytes(NONCE_BYTES);

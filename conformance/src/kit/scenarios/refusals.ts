@@ -4,7 +4,7 @@ import type { Kit } from '../kit.js';
 import type { Scenario } from '../scenario.js';
 import type { Session } from '../session.js';
 
-/** What a session does not survive, and that it does not. */
+/** Violations that a session does not survive, and that it does not. */
 
 const SECTION = '§1 WebSocket binding: frames';
 

@@ -104,7 +104,7 @@ export const REPLIES: readonly Scenario[] = [
     name: 'replies/outlives-its-requester',
     section: SECTION,
     tests: 'server',
-    title: 'A kept reply goes on when the session of its requester has closed.',
+    title: 'A kept reply continues when the session of its requester has closed.',
     async run(kit) {
       const session = await reader(kit);
       const { id } = await kept(session, { pace: 20 });
@@ -244,7 +244,7 @@ export const REPLIES: readonly Scenario[] = [
       mustEqual(coded(same), coded(counted(call)), 'the parts as they were coded for the requester');
       const plain = counted(await follow(await reader(kit), { id }));
       mustEqual(plain.map(textOf), texts, 'the parts for a follower without the codec');
-      // What was coded in the context of its requester needs nothing of it at a follower.
+      // A part that was coded in the context of its requester needs none of it at a follower.
       const inContext = await kit.session({ extensions: { replies: '{}', context } });
       const other = await kept(inContext, { size });
       await inContext.over(other.call);

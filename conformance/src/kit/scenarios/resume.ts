@@ -8,7 +8,7 @@ import { toldBy } from '../told.js';
 import { checkTally } from './messages.js';
 import { checkParts, said } from './streams.js';
 
-/** Sessions that go on over other connections. */
+/** Sessions that continue over other connections. */
 
 const SECTION = '§6 Resuming';
 const LONG = 'abcdefghij'.repeat(2500);
@@ -48,7 +48,7 @@ export const RESUME: readonly Scenario[] = [
   {
     name: 'resume/idle',
     section: SECTION,
-    title: 'A session whose connection is lost goes on over another one.',
+    title: 'A session whose connection is lost continues over another one.',
     async run(kit) {
       const session = await kit.session();
       await session.stillWorks('the handshake');
@@ -62,7 +62,7 @@ export const RESUME: readonly Scenario[] = [
     name: 'resume/reason',
     section: SECTION,
     tests: 'client',
-    title: 'A reason beside `recovered: true` does not keep a client from going on.',
+    title: 'A reason beside `recovered: true` does not keep a client from continuing.',
     async run(kit) {
       const session = await kit.session();
       await session.stillWorks('the handshake');
@@ -152,7 +152,7 @@ export const RESUME: readonly Scenario[] = [
   {
     name: 'resume/while-closing',
     section: '§3 Closing',
-    title: 'A session that closes goes on over the next connection, and CLOSE is sent again.',
+    title: 'A session that closes continues over the next connection, and CLOSE is sent again.',
     async run(kit) {
       const session = await kit.session();
       await session.stillWorks('the handshake');

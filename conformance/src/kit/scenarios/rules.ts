@@ -159,7 +159,7 @@ export const RULES: readonly Scenario[] = [
   {
     name: 'rules/reads-until-close',
     section: '§3 Closing',
-    title: 'An end that closes goes on reading, and acknowledges, until the CLOSE of the peer.',
+    title: 'An end that closes continues to read and to acknowledge until the CLOSE of the peer.',
     async run(kit) {
       const session = await kit.session();
       await session.ask({ test: 'close', code: 'finished', message: '' });

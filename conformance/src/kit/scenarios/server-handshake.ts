@@ -7,7 +7,7 @@ import { helloOf, jsonOf, windowsOf } from '../offers.js';
 import type { Scenario } from '../scenario.js';
 import { checkEnvelope } from '../session.js';
 
-/** What a server does before there is a session. */
+/** A server before there is a session. */
 
 /** Sends a HELLO and returns the ACCEPT, as it is stated and with its defaults. */
 async function accepted(

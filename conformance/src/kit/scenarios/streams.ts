@@ -209,7 +209,7 @@ export const STREAMS: readonly Scenario[] = [
   {
     name: 'streams/undecodable-metadata',
     section: '§14 Errors of decoding',
-    title: 'Metadata that are not a map are answered with bad_message; the session goes on.',
+    title: 'Metadata that are not a map are answered with bad_message; the session continues.',
     async run(kit) {
       const session = await kit.session();
       const call = session.link.openStream();

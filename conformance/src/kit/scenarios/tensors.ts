@@ -96,7 +96,7 @@ const refuses = (
 ): Scenario => ({
   name: `tensors/${name}`,
   section: SECTION,
-  title: `${title} is refused with ${codes.join(' or ')}; the session goes on.`,
+  title: `${title} is refused with ${codes.join(' or ')}; the session continues.`,
   async run(kit) {
     const session = await kit.session();
     const call = await sent(session, bytes());
