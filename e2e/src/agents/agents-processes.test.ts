@@ -82,7 +82,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'two agents of two n
     ]);
   });
 
-  it('go on after pauses of a node, and of all nodes', async () => {
+  it('continue after pauses of a node, and of all nodes', async () => {
     const pair = await startTalk(1, [0, 1]);
     const pids = nodes.nodes.slice(0, 2).map(({ process: { pid } }) => pid);
     for (const paused of [pids.slice(1), pids.slice(0, 1), pids]) {

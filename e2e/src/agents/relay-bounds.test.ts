@@ -20,7 +20,7 @@ const LIMITS = {
   sessionWindow: 1024 * KIB,
   streamWindow: 256 * KIB,
 };
-/** What a session may have sent that is not consumed: its window and two messages. */
+/** The most that a session may have sent and the receiver not consumed: its window and two messages. */
 const BOUND = LIMITS.sessionWindow + 2 * LIMITS.maxMessageSize;
 
 async function serve() {

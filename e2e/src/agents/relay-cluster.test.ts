@@ -144,7 +144,7 @@ describe('agents on two nodes', () => {
     await asker.request(body, { to: 'worker' });
     // A page that took long to collect is shown again for a while.
     await expect.poll(() => Promise.all([read(0, 'links'), read(1, 'links')])).toEqual([1, 1]);
-    // There and back. What is said later, as that the reply is written, may be on its way.
+    // There and back. Later frames, such as the end of the reply, may be under way.
     for (const [page, direction] of [
       [0, 'sent'],
       [0, 'received'],
@@ -277,7 +277,7 @@ describe('agents on two nodes', () => {
 });
 
 describe('agents whose node drains', () => {
-  it('go on at another one while they write to each other, without loss, doubles or reports', async () => {
+  it('continue at another one while they write to each other, without loss, doubles or reports', async () => {
     const engine = memoryCluster();
     const [near, far, third] = [
       await node({ engine, features: [cluster()] }),

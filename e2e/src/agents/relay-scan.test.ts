@@ -5,7 +5,7 @@ import { afterEach, expect, it } from 'vitest';
 import { failure } from '../kit/peers.js';
 import { type AgentsBench, serveAgents } from './agents.js';
 
-/** What a server's scan sees of the traffic between agents. */
+/** The traffic between agents that a server's scan sees. */
 
 let bench: AgentsBench | undefined;
 afterEach(async () => {

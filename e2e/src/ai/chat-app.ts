@@ -87,7 +87,7 @@ export async function startChatApp(ai: AI, origins: readonly string[]): Promise<
     },
   });
 
-  /** What the request carried, as data parts. */
+  /** The content of the request, as data parts. */
   function echo({ messages, body, headers, metadata }: Asked) {
     const files = messages
       .flatMap(({ parts }) => parts)

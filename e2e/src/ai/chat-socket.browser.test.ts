@@ -37,7 +37,7 @@ describe('WebSocketChatTransport of the AI SDK', () => {
     const tab = await open();
     const { status, error } = await tab.ask(text);
     expect({ status, error }).toMatchObject({ status: 'error', error: { message } });
-    // And goes on over the same WebSocket.
+    // And continues over the same WebSocket.
     expect((await tab.ask('words 2')).text).toBe(words(2));
   });
 

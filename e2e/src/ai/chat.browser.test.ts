@@ -86,7 +86,7 @@ describe.each([
     expect(data).toContainEqual({ type: 'data-note', data: { note: 'transient' }, transient: true });
   });
 
-  it('refuses a file beyond the limit of a message, and goes on', async () => {
+  it('refuses a file beyond the limit of a message, and continues', async () => {
     const tab = await open();
     await tab.page.evaluate(() => {
       const url = `data:image/png;base64,${'A'.repeat(17 * 1024 * 1024)}`;
@@ -135,7 +135,7 @@ describe.each([
   });
 
   it.each([{}, { store: true }, { partial: true }] as const)(
-    'goes on with an answer after the page was loaded again: %j',
+    'continues an answer after the page was loaded again: %j',
     async (query) => {
       const tab = await open({ resume: true, ...query });
       await tab.ask('words 2');
@@ -155,7 +155,7 @@ describe.each([
     },
   );
 
-  it('goes on with an answer whose page the user leaves, if its chat is kept, and stops it with stop()', async () => {
+  it('continues an answer whose page the user leaves, if its chat is kept, and stops it with stop()', async () => {
     const tab = await open({ kept: true, resume: true });
     await tab.send('words 300');
     await tab.reads(20);
@@ -217,7 +217,7 @@ describe.each([
       for (const tab of tabs) expect((await tab.done()).ended).toMatchObject([{ isAbort: true }]);
     });
 
-    it('goes on after a reload; the default transport loses the answer', async () => {
+    it('continues after a reload; the default transport loses the answer', async () => {
       const [ours, theirs] = [
         await open({ resume: true }),
         await open({ chat: 'theirs', resume: true, isHttp: true }),

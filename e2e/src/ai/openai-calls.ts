@@ -63,7 +63,7 @@ async function collect<Item>(stream: AsyncIterable<Item>): Promise<Item[]> {
   return items;
 }
 
-/** What an application sees of a failed call. */
+/** A failed call as an application sees it. */
 async function failure(call: Promise<unknown>): Promise<unknown> {
   try {
     return { succeeded: await call };

@@ -47,7 +47,7 @@ async function setUp(
 }
 
 describe('a chat without React', () => {
-  it('streams, stops and goes on', async () => {
+  it('streams, stops and continues', async () => {
     const transport = await setUp();
     const chat = new PlainChat(transport);
     await chat.sendMessage({ text: 'words 20' });

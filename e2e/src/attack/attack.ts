@@ -39,8 +39,9 @@ export interface Attack {
    */
   readonly boundsTime?: boolean;
   /**
-   * Its requests go on when its connections are cut, with the memory that a session may have, until the session can be resumed no
-   * longer. That would hide what stays behind: the server ends the sessions before memory is read. @default false
+   * Its requests continue when its connections are cut, with the memory that a session may have, until the session can
+   * be resumed no longer. That would hide what stays behind: the server ends the sessions before memory is read.
+   * @default false
    */
   readonly goesOn?: boolean;
   /** Duration of the long form, in seconds. @default 10 */
@@ -61,7 +62,7 @@ export interface Latency {
   readonly unanswered: number;
 }
 
-/** What a well-behaved client costs the server, and others who use it: the baseline of a run. */
+/** The costs of a well-behaved client for the server, and for its other users: the baseline of a run. */
 export interface Fair {
   /** Milliseconds of processor time for each MiB that it has echoed. */
   readonly msPerMib: number;

@@ -156,7 +156,7 @@ export const MEMORY: readonly Attack[] = [
   },
   {
     category: 'memory',
-    name: 'requests taken back, handlers go on',
+    name: 'requests taken back, handlers continue',
     seconds: 6,
     prepare: () => repetitive(MIB),
     run: takenBack,

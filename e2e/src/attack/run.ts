@@ -53,7 +53,7 @@ export class Arena {
     this.#isPlanted = isPlanted;
   }
 
-  /** What a well-behaved client costs, measured once; `undefined` in the short form. */
+  /** The costs of a well-behaved client, measured once; `undefined` in the short form. */
   async fair(): Promise<Fair | undefined> {
     if (this.#isShort || this.#fair !== undefined) return this.#fair;
     const { server, neighbour, ports } = await this.#prepare('main', FAIR.neighbourMs);

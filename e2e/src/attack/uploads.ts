@@ -21,7 +21,7 @@ const FORM = `multipart/form-data; boundary=${BOUNDARY}`;
 const PAIRS = 'application/x-www-form-urlencoded';
 const FIELD = `--${BOUNDARY}\r\ncontent-disposition: form-data; name="a"\r\n\r\n`;
 const TRANSCRIPTIONS = '/v1/audio/transcriptions';
-/** What a session may have open. */
+/** The uploads that a session may have open. */
 const MOST = 100;
 
 const headOf = (path: string, type: string, more: object = {}) =>

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 
-/** What the pages do, and what must come of it. */
+/** The work of the pages, and its expected results. */
 
 /** zstd in a page is a WebAssembly file, which some bundlers do not copy. Without it, context does not load. */
 const ZSTD_IS_WASM = false;
@@ -24,7 +24,7 @@ export interface Case extends Call {
   readonly expected: Outcome;
 }
 
-/** What the page can load. */
+/** The packages and files that the page can load. */
 export interface Means {
   readonly hasPackages: boolean;
   /** The WebAssembly files of packages can be fetched. */

@@ -70,7 +70,7 @@ async function tryBundler(project: Project, bundler: Bundler, browser: Browser, 
   const means = { hasPackages, hasWasm: copiesWasm, host: findsWorkers ? 'worker' : 'tab' } as const;
   await tryPage(browser, folder, label, means, `, built in ${took} s`);
   if (copiesWasm || !hasPackages) return;
-  // What the message asks for.
+  // The message asks for this.
   cpSync(
     join(project.folder, 'node_modules/brotli-wasm/pkg.web/brotli_wasm_bg.wasm'),
     join(folder, 'brotli_wasm_bg.wasm'),

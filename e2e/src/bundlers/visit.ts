@@ -17,7 +17,7 @@ export interface Fetched {
 
 export interface Visit {
   readonly outcomes: readonly Outcome[];
-  /** What it had fetched after the first call, and after the last one. */
+  /** The files that it had fetched after the first call, and after the last one. */
   readonly first: Fetched;
   readonly last: Fetched;
   /** Console errors, uncaught exceptions and failed requests. */

@@ -1,4 +1,4 @@
-/** What functions of an application do that nobody expects. Each is called once per use, and its value is fresh. */
+/** Unexpected behaviours of an application's functions. Each is called once per use, and its value is fresh. */
 
 const fail = () => {
   throw new Error('a trap has thrown');

@@ -5,7 +5,7 @@ import { applicationCallbacks } from './functions.js';
 import { OURS, PLACES, type SetUp } from './places.js';
 
 /**
- * Whatever a function of the application does, the process lives and every other session goes on. The functions are found
+ * No function of the application can end the process or any other session. The functions are found
  * by type, so that a new one without a place here fails.
  */
 

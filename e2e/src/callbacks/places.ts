@@ -38,7 +38,7 @@ import { eventContract } from '../kit/event-contract.js';
 // biome-ignore lint/suspicious/noExplicitAny: it stands for functions of all types
 type Callback = any;
 
-/** What is set up with a function. */
+/** An object that is set up with a function. */
 export interface Place {
   /** Has the function called. May reject, and need not settle. */
   provoke(): unknown;
@@ -354,7 +354,7 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
       },
       use,
       undefined,
-      // Only a session that comes back can be on record.
+      // Only a session that comes back can be recorded.
       { reconnect: true },
     ),
   'AgentsOptions.authorize': (callback, use) =>

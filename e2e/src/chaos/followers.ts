@@ -12,7 +12,7 @@ import WebSocket from 'ws';
 /** The end of a reply for one reader. */
 export type Ending = 'complete' | (string & {});
 
-/** What the readers of kept replies report: what they read, and how it ended. */
+/** The reports of the readers of kept replies: the parts that they read, and the end. */
 export class FollowerAccount {
   readonly faults: string[] = [];
   replies = 0;
@@ -135,7 +135,7 @@ async function followOne(principal: string, plan: Plan, options: FollowOptions):
     const stopsAt = plan.isStopped && i === 0 ? Math.floor(Math.random() * plan.parts) : Infinity;
     return new Reader(`${plan.name}, follower ${i}`, principal, id, plan, stopsAt, options).run();
   });
-  // The requester reads on, or its page is closed and the handler goes on.
+  // The requester reads on, or its page is closed and the handler continues.
   if (Math.random() < 0.5) await drain(first);
   await asking.close();
   await Promise.all(readers);

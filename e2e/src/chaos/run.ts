@@ -208,7 +208,7 @@ class Run {
       // The server closed it while its connection was lost, so there was nothing left to recover.
       else if (isAway) this.#losses--;
       lost.abort();
-      // Readers go on over the next session, which has no part in this.
+      // Readers continue over the next session, which has no part in this.
       void session.close();
     });
     const reading = readMessages(session, 'client', account);

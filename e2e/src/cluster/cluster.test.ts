@@ -140,7 +140,7 @@ async function traffic(session: Session) {
 const hash = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
 const requestOf = (turns: readonly string[]) =>
   JSON.stringify({ model: 'gpt-4o', messages: turns.map((content) => ({ role: 'user', content })) });
-/** What the nodes answer. */
+/** The answer of the nodes. */
 const answerTo = (text: string, parts: number) =>
   inOrder(parts)
     .map((i) => `${i}:${text.length}:${text.slice(-8)} `)

@@ -7,7 +7,7 @@ import { parseAllDocuments, parse as parseYaml } from 'yaml';
 import { freePort, run } from '../kit/cli-process.js';
 import { configurationOf } from '../proxies/proxy-server.js';
 
-/** What `deploy/` says of the command line and of times has to be true, and the same everywhere. */
+/** The statements of `deploy/` about the command line and times have to be true, and the same everywhere. */
 
 const read = (name: string) =>
   readFileSync(fileURLToPath(new URL(`../../../deploy/${name}`, import.meta.url)), 'utf8');

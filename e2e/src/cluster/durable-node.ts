@@ -26,7 +26,7 @@ export interface DurableNodeSetup {
   readonly durability?: DurabilityOptions | undefined;
 }
 
-/** What the application knows of a session. */
+/** The application's state of a session. */
 export interface Counted {
   readonly count: number;
   /** The number of the last message that is in `count`. */
@@ -38,9 +38,9 @@ const events: Record<string, number> = {};
 const log = ({ event }: Readonly<Record<string, unknown>>): void => {
   events[`${event}`] = (events[`${event}`] ?? 0) + 1;
 };
-/** What `onSession` has seen: the state that it began with, then each message. */
+/** The views of `onSession`: the state with which it began, then each message. */
 const seen: string[] = [];
-/** What `keep` has returned. */
+/** The values that `keep` has returned. */
 const kept: (string | undefined)[] = [];
 /** Why handlers were aborted. */
 const aborts: string[] = [];

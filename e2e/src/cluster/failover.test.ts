@@ -26,7 +26,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a failover to a rep
   let front: CuttingProxy;
   let nodes: DurableNode[];
   let session: ClientSession;
-  /** What the client has heard, in order. */
+  /** The messages and events that the client has received, in order. */
   let heard: string[];
   let at = 0;
 
@@ -122,11 +122,11 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a failover to a rep
     await until(async () => (await seenBy(0)).at(-1) === 'leave unhandled #5');
     await failOver(true);
     await until(async () => (await seenBy(1)).length > 1);
-    // What was acknowledged does not come again, and its effect on the state is gone; the handler knows what comes again.
+    // An acknowledged message does not come again, and its effect on the state is gone; the handler knows repeated ones.
     expect(await seenBy(1)).toEqual(['began with 2, durable true, moved true', 'leave unhandled #5 again']);
     expect(heard.slice(4)).toEqual(['reset record_behind, 0 unconfirmed']);
     expect(await eventsOf(1)).toMatchObject({ 'record.lost': 1, 'session.taken_over': 1 });
-    // The next connection goes on, and is not told again.
+    // The next connection continues, and is not notified again.
     front.cut();
     await until(() => session.state === 'suspended');
     await until(() => session.state === 'established');
@@ -144,7 +144,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a failover to a rep
     expect(heard).toEqual(['1: one', '2: two', '3: three', 'reset record_behind, 0 unconfirmed', '2: four']);
   });
 
-  it('is not noticed if the node lives, which puts everything on record again', async () => {
+  it('is not noticed if the node lives, which records everything again', async () => {
     await begin('primary');
     await talk('one');
     await lag();

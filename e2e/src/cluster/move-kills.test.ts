@@ -8,11 +8,11 @@ import { useSession } from './usage.js';
 
 /** A session moves from node 0 to node 1, and at a certain step of that a process is killed, or Redis is gone. */
 
-/** What one of the two nodes, or Redis, is about to get. */
+/** The message that one of the two nodes, or Redis, is about to get. */
 const STEPS = ['hold', 'held', 'snapshot', 'record', 'recorded', 'taken'] as const;
 type Step = (typeof STEPS)[number];
 
-/** What the nodes say of a session that moves: the step, its number, and which session it is. */
+/** A message of the nodes about a session that moves: the step, its number, and which session it is. */
 const SAID = /\["moves","(hold|held|snapshot|taken)",(\d+)(?:,"(sess_\w+)")?/g;
 
 const FORMER = 0;

@@ -51,7 +51,7 @@ async function begin(): Promise<() => Promise<readonly Usage[]>> {
 const faultsOf = (usages: readonly Usage[]) => usages.flatMap(({ faults }) => faults);
 
 describe.skipIf(redisMissing !== undefined)(`nodes in processes (${redisMissing ?? 'with Redis'})`, () => {
-  it('go on with the sessions of one that drains, with few commands of the engine', async () => {
+  it('continue the sessions of one that drains, with few commands of the engine', async () => {
     const scripts = async () => {
       const stats = await nodes.redis.client.info('commandstats');
       const calls = [...stats.matchAll(/^cmdstat_eval(?:sha)?:calls=(\d+)/gm)];

@@ -141,7 +141,7 @@ async function useSession(session: Session, isOver: () => boolean, random: () =>
 const sizes = (servers: readonly Server[]) => servers.map(({ sessions }) => sessions.size);
 
 describe('a session that another node leads', () => {
-  it('goes on there when its own node drains, and the client notices nothing', async () => {
+  it('continues there when its own node drains, and the client notices nothing', async () => {
     const { servers, session, proxy } = await led({
       async onSession(each) {
         for await (const message of each) {
@@ -189,7 +189,7 @@ describe('sessions in use', () => {
     const ids = sessions.map(({ id }) => id);
     const drained = await servers[0]?.server.drain({ timeoutMs: 6_000 });
     expect(drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 12 });
-    // What has moved is found at its new node, and moves again.
+    // Moved sessions are found at their new node, and move again.
     from = 2;
     proxy.cut();
     await pause(200);
@@ -370,7 +370,7 @@ describe('a move that breaks', () => {
 });
 
 describe('a session that is connected directly', () => {
-  it('opens another connection first, and goes on where that arrives', async () => {
+  it('opens another connection first, and continues where that arrives', async () => {
     const servers = await Promise.all([serve(counting), serve(counting)]);
     const clients = Array.from({ length: 8 }, async () => {
       // A balancer that asks the next node if one refuses.

@@ -116,7 +116,7 @@ describe.skipIf(redisMissing !== undefined).each([2, 3])(`${redisMissing ?? '%i 
     }
   });
 
-  it('resume: handlers go on without a connection, and nothing is lost while none can be opened', async () => {
+  it('resume: handlers continue without a connection, and nothing is lost while none can be opened', async () => {
     const session = await dial();
     const metadata = { parts: '100', pauseMs: '5' };
     let text = '';
@@ -303,7 +303,7 @@ describe.skipIf(redisMissing !== undefined).each([2, 3])(`${redisMissing ?? '%i 
   });
 });
 
-/** What the nodes answer. */
+/** The answer of the nodes. */
 const answerTo = (text: string, parts: number, filler = 0) =>
   Array.from({ length: parts }, (_, i) => `${i}:${text.length}:${text.slice(-8)}${'x'.repeat(filler)} `).join(
     '',

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { RequestError } from '@parlance/protocol';
 import type { RequestHandler } from '@parlance/server';
 
-/** What the node does with requests whose metadata name a scenario. */
+/** The node's handlers of requests whose metadata name a scenario. */
 
 type Handler = (
   request: Parameters<RequestHandler>[0],
@@ -18,7 +18,7 @@ export const scenarios: Readonly<Record<string, Handler>> = {
     yield 'one part';
     throw new RequestError('no_such_model', 'not here', { data: { tried: 2 } });
   },
-  /** Goes on until the requester cancels. */
+  /** Continues until the requester cancels. */
   async *endless(_request, { signal }) {
     signal.addEventListener('abort', () => handlers.aborted++);
     for (let i = 0; !signal.aborted; i++) {

@@ -84,7 +84,7 @@ async function metric(server: Server, name: string): Promise<number> {
 }
 
 describe('a connection that resumes a session of another node', () => {
-  it('goes on with it there, and the landing node has no session', async () => {
+  it('continues with it there, and the landing node has no session', async () => {
     const { lines, logger } = recorder();
     const a = await node();
     const b = await node({ logger });
@@ -164,7 +164,7 @@ describe('a connection that resumes a session of another node', () => {
     expect(a.server.sessions.get(first.sessionId)?.state).toBe('established');
   });
 
-  it('is told why its session cannot go on, by the node that has it', async () => {
+  it('is told why its session cannot continue, by the node that has it', async () => {
     const a = await node();
     const b = await node();
     const first = await begin(a.url);

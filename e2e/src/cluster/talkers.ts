@@ -7,7 +7,10 @@ import WebSocket from 'ws';
 /** Parts of each stream. */
 const PARTS = 8;
 
-/** What a session has heard and said. A session that is lost is followed by another one, whose numbers begin again. */
+/**
+ * The messages that a session has received and sent. A session that is lost is followed by another one, whose numbers
+ * begin again.
+ */
 interface Life {
   readonly number: number;
   sent: number;
@@ -25,7 +28,7 @@ export class Talker {
   readonly name: string;
   readonly lives: Life[] = [];
   readonly streams: Stream[] = [];
-  /** What must not happen. */
+  /** Events that must not happen. */
   readonly faults: string[] = [];
   /** Sends that have failed, by life and number. */
   readonly failed = new Set<string>();
@@ -148,7 +151,7 @@ export function missing(from: Talker, to: Talker): string[] {
     .filter((text) => !heard.has(text) && !from.failed.has(text));
 }
 
-/** What the talkers have not kept of the promises, in words. */
+/** The promises that the talkers have broken, in words. */
 export function faultsOf(from: Talker, to: Talker): string[] {
   const faults = [...from.faults];
   const all = to.lives.flatMap(({ heard }) => heard);

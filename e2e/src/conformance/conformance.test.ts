@@ -13,7 +13,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-/** What the kit says about scenarios that have not passed, and how many have. */
+/** The kit's verdicts on scenarios that have not passed, and how many have. */
 async function judged(
   door: Door,
   only: readonly string[] = [],

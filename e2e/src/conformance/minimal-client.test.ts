@@ -14,7 +14,7 @@ const SIZE = 300_000;
 const MESSAGES = 400;
 const PARTS = 60;
 
-/** What a program does with the client. It prints what it has got, as JSON. */
+/** A program that uses the client, and prints the results as JSON. */
 const PROGRAM_TEXT = `
 import asyncio, json, sys
 from minimal_client import Client, Failed

@@ -24,7 +24,7 @@ const sections = PAGE.split(/^## /m)
     blocks: [...text.matchAll(/^```js\n([\s\S]*?)^```$/gm)].map(([, code = '']) => code),
   }));
 
-/** What a block has declared. */
+/** The declarations of a block. */
 interface Declared {
   readonly server: Server;
   readonly session: ClientSession;

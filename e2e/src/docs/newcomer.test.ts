@@ -12,8 +12,8 @@ import { collect, freePort } from '../kit/cli-process.js';
 import { createPeers, failure, helloBytes, openRaw } from '../kit/peers.js';
 
 /**
- * What people who were new to the library did, and of which they saw nothing or the wrong thing: each is an error that says
- * what is wrong, is told, or works.
+ * Mistakes of people who were new to the library, of which they saw nothing or the wrong thing. Each of them now is an
+ * error that names the mistake, is reported, or works.
  */
 
 const peers = createPeers();
@@ -182,7 +182,7 @@ describe('messages that have no reader', () => {
     const line = { event: 'session.unread', session: session.id, messages, bytes };
     expect(log.lines.filter(({ event }) => event === 'session.unread')).toEqual([line]);
     expect((await session.request('x')).text).toBe('requests pass');
-    // What waits arrives as soon as something reads.
+    // Waiting messages arrive as soon as something reads.
     let read = 0;
     for await (const _message of session) if (++read === 3_000) break;
     expect([read, events.length]).toEqual([3_000, 1]);
@@ -264,7 +264,7 @@ describe('options', () => {
     expect(() => server.attach(given as never)).toThrow(advice);
   });
 
-  it('attach twice to one HTTP server is refused, and the first one goes on', async () => {
+  it('attach twice to one HTTP server is refused, and the first one continues', async () => {
     let sessions = 0;
     const server = peers.use(createServer({ onSession: () => void sessions++ }));
     const http = createHttpServer();
@@ -314,7 +314,7 @@ describe('the loop of the quick start', () => {
   const echoesIn = (lines: readonly string[]) =>
     lines.flatMap((line) => /^you said: number (\d+)$/.exec(line)?.[1] ?? []).map(Number);
 
-  it.each(['killed with SIGKILL', 'drained and replaced'])('goes on when the server is %s', async (how) => {
+  it.each(['killed with SIGKILL', 'drained and replaced'])('continues when the server is %s', async (how) => {
     const port = await freePort();
     // A deployment as the guide describes it: the server, and what it does on SIGTERM.
     const onSigterm = /process\.once\('SIGTERM'.*?\n\}\);/s.exec(DEPLOY)?.[0] ?? expect.fail('no SIGTERM');

@@ -64,7 +64,7 @@ describe('servers without nodes that share an engine', () => {
     expect((await answers.next()).value?.text).toBe(`${count}: here`);
   }
 
-  it('go on, one after the other, with sessions and kept replies, and wait for no lease', async () => {
+  it('continue, one after the other, with sessions and kept replies, and wait for no lease', async () => {
     const first = create();
     reach(first);
     const client = await dial();
@@ -105,7 +105,7 @@ describe('servers without nodes that share an engine', () => {
     const node = create([], features);
     await node.listen();
     await expect(create().listen()).rejects.toMatchObject(refused);
-    // What was refused has left no lease, which would keep the next one out.
+    // The refused server has left no lease, which would keep the next one out.
     await node.close();
     await expect(create().listen()).resolves.toBeDefined();
   });

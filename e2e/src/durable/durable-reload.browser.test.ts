@@ -87,7 +87,7 @@ describe.skipIf(missing !== undefined)('a page with a durable session', () => {
   const say = (page: Page, text: string) =>
     page.evaluate(async (said) => await window.test.session?.send(said), text);
 
-  it('goes on with it when it is loaded again, at the server that has it and at the next one', async () => {
+  it('continues with it when it is loaded again, at the server that has it and at the next one', async () => {
     const page = await open();
     const { id } = await established(page);
     await say(page, 'one');

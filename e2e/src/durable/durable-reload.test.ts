@@ -66,7 +66,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a page with a durab
     await redis[Symbol.asyncDispose]();
   });
 
-  it('goes on with it when it is loaded again, and again after its node was killed', async () => {
+  it('continues with it when it is loaded again, and again after its node was killed', async () => {
     await start();
     const first = await load();
     const { id } = first;
@@ -166,7 +166,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a page with a durab
     expect((await third.request('short', { metadata: { parts: 1 } })).text).toBe('0@1 ');
   });
 
-  it('goes on with it when it is loaded again during a drain', async () => {
+  it('continues with it when it is loaded again during a drain', async () => {
     await start();
     await start();
     const first = await load();
@@ -183,7 +183,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a page with a durab
     expect(second.state).toBe('established');
   });
 
-  it('is one page: of two that take it up, one goes on and the other one begins anew', async () => {
+  it('is one page: of two that take it up, one continues and the other one begins anew', async () => {
     await start();
     const first = await load();
     const { id } = first;

@@ -8,7 +8,7 @@ import {
 } from '../../../packages/server/src/engine/testing/redis-server.js';
 import { createPeers } from '../kit/peers.js';
 
-/** What durable sessions write to Redis, and what they take there. */
+/** The bytes that durable sessions write to Redis, and the memory that they take there. */
 
 const TURNS = 40;
 const PARTS = 50;

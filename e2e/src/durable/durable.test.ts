@@ -66,7 +66,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
   it.each([
     ['', undefined],
     [', sealed', { key: randomBytes(32).toString('base64') }],
-  ])('goes on in a process that starts after the death of the one before%s', async (_, seal) => {
+  ])('continues in a process that starts after the death of the one before%s', async (_, seal) => {
     await start({ seal });
     const session = await dial();
     const replies = session[Symbol.asyncIterator]();
@@ -140,7 +140,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
     await nodeAt(0).process.kill();
   };
 
-  it('ends a reply of a killed node after what is on record, and does not call its handler again', async () => {
+  it('ends a reply of a killed node after its recorded parts, and does not call its handler again', async () => {
     const session = await begin(2);
     const reply = session.stream('count', { metadata: { parts: 1_000 } });
     const { text, error } = await read(reply, kill);
@@ -152,7 +152,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
     expect((await session.request('after')).text).toBe('0@1 ');
   });
 
-  it('goes on with a reply if its handler has asked for that, also after the second death', async () => {
+  it('continues a reply if its handler has asked for that, also after the second death', async () => {
     const session = await begin(3);
     let killed = 0;
     const reply = session.stream('count', { metadata: { parts: 60, again: true } });
@@ -206,7 +206,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
     expect(parts.map((part) => part.split('@')[0])).toEqual(parts.map((_part, i) => `${i}`));
   });
 
-  it('goes on although the record names a node that has claimed it and does not know of it', async () => {
+  it('continues although the record names a node that has claimed it and does not know of it', async () => {
     const session = await begin(3);
     at = 1;
     const { id } = await dial({ token: 'ben' });
@@ -224,7 +224,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
     expect(await nodeAt(2).process.call('events')).toMatchObject({ 'session.taken_over': 1 });
   });
 
-  it('goes on although a claim is executed only when its client has resumed at the old node', async () => {
+  it('continues although a claim is executed only when its client has resumed at the old node', async () => {
     const session = await begin(3);
     at = 1;
     const { id } = await dial({ token: 'ben' });
@@ -252,7 +252,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
     expect(session.id).not.toBe(id);
   });
 
-  it('is on record again if the engine has forgotten it, and survives its node then', async () => {
+  it('is written again if the engine has forgotten it, and survives its node then', async () => {
     const session = await begin(2);
     const replies = session[Symbol.asyncIterator]();
     const { id } = session;
@@ -280,7 +280,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
     await until(async () => (await keys()).length === 0);
   });
 
-  it('is given up by a node that drains when nothing is under way, and goes on at another one', async () => {
+  it('is given up by a node that drains when nothing is under way, and continues at another one', async () => {
     const session = await begin(2);
     const replies = session[Symbol.asyncIterator]();
     const { id } = session;

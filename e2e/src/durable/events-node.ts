@@ -11,7 +11,7 @@ export interface EventsNodeSetup {
   readonly url: EngineAddress;
 }
 
-/** What the application knows of a session. */
+/** The application's state of a session. */
 export interface Totals {
   /** The numbers that its client has emitted, in the order in which they were handled. */
   readonly counted: readonly number[];

@@ -36,7 +36,7 @@ it(`are handled once, from both ends, while processes are killed ${KILLS} times`
 }, async () => {
   await replace();
   await using front = await createCuttingProxy(() => node?.port ?? 0);
-  /** What the client has handled. */
+  /** The numbers that the client has handled. */
   const heard: number[] = [];
   const session = await connect(`ws://127.0.0.1:${front.port}/session`, {
     WebSocket,
@@ -65,7 +65,7 @@ it(`are handled once, from both ends, while processes are killed ${KILLS} times`
   const { counted, saved, told } = await totals();
   expect(counted.toSorted((a, b) => a - b)).toEqual(numbers);
   expect(saved.toSorted((a, b) => a - b)).toEqual(numbers);
-  // What the server has on record as told, and nothing else.
+  // The events that the server has recorded as told, and nothing else.
   await expect.poll(() => heard.length).toBeGreaterThanOrEqual(told);
   await node?.process.call('tell', 1);
   await expect.poll(() => heard).toContain(told + 1);

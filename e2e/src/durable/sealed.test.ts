@@ -11,7 +11,7 @@ import {
 } from '../../../packages/server/src/engine/testing/redis-server.js';
 import { createPeers } from '../kit/peers.js';
 
-/** What those who can read Redis, or write it, learn and change of kept replies that are sealed. */
+/** The knowledge and power of those who can read Redis, or write it, over sealed kept replies. */
 
 const SECRET = 'a secret of the cluster in tests';
 const [KEY, NEXT] = [3, 4].map((byte) => Buffer.alloc(32, byte).toString('base64')) as [string, string];
@@ -112,7 +112,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a sealed cluster', 
     const texts = Object.values(PLANTED);
     const { id } = await asked(await nodeOf(server, { key: KEY }), `${PLANTED.name}!`);
     await expect.poll(() => published.length).toBeGreaterThan(0);
-    // What is searched has the reply, under its ID.
+    // The searched content has the reply, under its ID.
     const content = await contentOf(server);
     expect(content).toContain(id);
     for (const text of texts)

@@ -19,7 +19,7 @@ import { run } from '../kit/cli-process.js';
 import { type CuttingProxy, createCuttingProxy } from '../kit/cutting-proxy.js';
 import { type DurableNode, startDurableNode } from '../kit/programs.js';
 
-/** `parlance engine copy`: a server that is stopped goes on with another engine, and its clients with it. */
+/** `parlance engine copy`: a server that is stopped continues with another engine, and its clients with it. */
 
 const missing = redisMissing ?? postgresMissing;
 const PARTS = 400;
@@ -46,7 +46,7 @@ afterAll(async () => {
 });
 
 it.skipIf(missing !== undefined)(
-  missing ?? 'clients go on, from file to Redis to Postgres to file',
+  missing ?? 'clients continue, from file to Redis to Postgres to file',
   async () => {
     const [file, last] = ['first.db', 'last.db'].map((name) => join(folder, name)) as [string, string];
     // A slow machine makes it say how far it is.

@@ -10,9 +10,9 @@ import { ASKED, type Asked, type Step } from './redis-commands.js';
 
 /** Counts what Redis itself reports of the commands that a node sends about one session. */
 
-/** What nodes say whether or not there is a session. */
+/** Keys that nodes write whether or not there is a session. */
 const BESIDE = /^parlance:nodes|^parlance:\{(agents|groups)/;
-/** Bytes that differ from run to run: digits of numbers, and what is random in a record that is packed. */
+/** Bytes that differ from run to run: digits of numbers, and random parts of a packed record. */
 const SLACK = 24;
 const OF_THE_TEST: ReadonlySet<string> = new Set(['exists', 'keys']);
 

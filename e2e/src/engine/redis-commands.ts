@@ -1,4 +1,4 @@
-/** What a durable session asks of Redis. A test counts it, and `docs/DURABLE.md` has it as a table. */
+/** The commands of a durable session to Redis. A test counts them, and `docs/DURABLE.md` has them as a table. */
 export interface Asked {
   /** Commands of the node, without those within scripts. */
   readonly commands: number;

@@ -132,12 +132,12 @@ export class Stage {
     await expect.poll(() => answerText(this.page)).toBe('First words, ');
   }
 
-  /** What a page has said so far, each sentence once. */
+  /** The sentences that a page has shown so far, each once. */
   said(page = this.page): string[] {
     return [...(this.#seen.get(page) ?? [])];
   }
 
-  /** What the browser makes of "Duplicate": a tab with a copy of what this one has stored. */
+  /** The browser's "Duplicate": a tab with a copy of this one's storage. */
   async duplicate(): Promise<Page> {
     const opened = this.context.waitForEvent('page');
     await this.page.evaluate(() => void window.open(location.href));

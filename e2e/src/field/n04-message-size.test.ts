@@ -49,7 +49,7 @@ describe('over sockets', () => {
   afterEach(() => peers[Symbol.asyncDispose]());
   const MOST = 17 * MIB;
 
-  /** What the server gets, and what it answers if it is asked for a size. */
+  /** The messages that the server gets, and its answers to requests for a size. */
   async function connected(server: number | undefined, client?: number) {
     const { url } = await peers.serve({
       limits: { ...(server !== undefined && { maxMessageSize: server }), bytesPerSecond: Infinity },

@@ -2,7 +2,7 @@ import { inspect } from 'node:util';
 import { createTestServer, type TestServer } from '@parlance/server/testing';
 import { afterEach, expect, it } from 'vitest';
 
-/** What `console.log` and `JSON.stringify` show of messages, sessions and replies. */
+/** Messages, sessions and replies as `console.log` and `JSON.stringify` show them. */
 
 let test: TestServer | undefined;
 afterEach(() => test?.close());

@@ -2,7 +2,7 @@ import type { Body } from '@parlance/server';
 import { createTestServer, type TestServer } from '@parlance/server/testing';
 import { afterEach, describe, expect, it } from 'vitest';
 
-/** What JSON would leave out, or make an empty object, is refused at its caller with a path, at any level. */
+/** Values that JSON would leave out, or make an empty object, are refused at their caller with a path, at any level. */
 
 let test: TestServer | undefined;
 afterEach(() => test?.close());

@@ -7,7 +7,7 @@ import WebSocket, { WebSocketServer } from 'ws';
 import { createCuttingProxy } from '../kit/cutting-proxy.js';
 import { createPeers, failure } from '../kit/peers.js';
 
-/** What people put beside a session server, on one HTTP server or on one port. */
+/** Other servers beside a session server, on one HTTP server or on one port. */
 
 const peers = createPeers();
 afterEach(() => peers[Symbol.asyncDispose]());

@@ -7,7 +7,7 @@ import { type AdminState, figuresOf } from '../../../packages/server/src/operate
 import { type OpenAIUpstream, startOpenAIUpstream } from '../kit/openai-upstream.js';
 import { createPeers } from '../kit/peers.js';
 
-/** What an operator reads of a gateway whose upstream fails half of the time. */
+/** The view of an operator on a gateway whose upstream fails half of the time. */
 
 const TOKEN = 'an-operator-of-this-gateway';
 const peers = createPeers();

@@ -8,7 +8,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { createCuttingProxy } from '../kit/cutting-proxy.js';
 import { createPeers, failure, greet } from '../kit/peers.js';
 
-/** What `server.close()` means for those who talk to the server: a restart, as in watch mode, is not the end of their sessions. */
+/** `server.close()` for the clients of the server: a restart, as in watch mode, is not the end of their sessions. */
 
 const peers = createPeers();
 afterEach(async () => {

@@ -13,7 +13,7 @@ afterEach(async () => {
 const HOUR_MS = 3_600_000;
 const MINUTE_MS = 60_000;
 
-/** Sets the clock of the machine; the monotonic one goes on. */
+/** Sets the clock of the machine; the monotonic one continues. */
 function step(ms: number): void {
   const { now } = Date;
   vi.spyOn(Date, 'now').mockImplementation(() => now() + ms);

@@ -106,7 +106,7 @@ describe('an answer is read to its end although', () => {
   });
 });
 
-describe('a client goes on with another session', () => {
+describe('a client continues with another session', () => {
   it('if the server has refused its new credentials, and says what was lost', async () => {
     await serve();
     let calls = 0;

@@ -16,7 +16,7 @@ import { createPeers } from '../kit/peers.js';
 const CLIENTS = 18;
 const QUESTION = 'write a debounce function in typescript.';
 
-/** What a server loads takes until `go` is called, and fails if that has an error. */
+/** Makes the loading of a server last until `go` is called; it fails if `go` gets an error. */
 function slowly() {
   const starts: { readonly go: (error?: Error) => void }[] = [];
   const feature: Feature = {

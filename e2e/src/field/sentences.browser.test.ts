@@ -11,7 +11,7 @@ import { freePort, type Serving, startServing } from '../kit/cli-process.js';
 import { type OpenAIUpstream, startOpenAIUpstream } from '../kit/openai-upstream.js';
 import { ADMIN_TOKEN, Stage, type StageOptions } from './chat-stage.js';
 
-/** What the chat page says at each break and end, and what it must not say then. */
+/** The sentences of the chat page at each break and end, and those that it must not show then. */
 
 const WHOLE = 'First words, the end.';
 
@@ -330,7 +330,7 @@ describe.skipIf(chromiumMissing() !== undefined)('the chat page says what it kno
     expect(await copy.getByRole('button', { name: 'Ask again' }).isVisible()).toBe(false);
     stage.model.end();
     await finished(stage.page, 2);
-    // What waits was sent by the tab in which it was written, once.
+    // The waiting message was sent by the tab in which it was written, once.
     expect(await copy.getByLabel('Your message').inputValue()).toBe('And then?');
     expect(stage.model.asked).toBe(2);
     check(stage.said(copy), {

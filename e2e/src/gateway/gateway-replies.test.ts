@@ -90,7 +90,7 @@ async function readEvents(reader: ReadableStreamDefaultReader<Uint8Array>, count
 const position = (response: Response) => Number(response.headers.get('x-parlance-after'));
 
 describe('a kept generation', () => {
-  it('goes on without its page, and is followed from the event after the last one that was read', async () => {
+  it('continues without its page, and is followed from the event after the last one that was read', async () => {
     const { upstream, server, dial } = await setUp();
     const page = await dial();
     const response = await Promise.all([

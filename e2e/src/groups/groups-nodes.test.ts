@@ -122,7 +122,7 @@ describe('a group of three nodes', () => {
     const all = Array.from({ length: said }, (_, i) => `${i + 1}`);
     await expect.poll(() => heard.every(({ length }) => length >= said)).toBe(true);
     for (const texts of heard) expect(texts).toEqual(all);
-    // What is collected is told.
+    // Collected messages are delivered.
     await new Promise((resolve) => setTimeout(resolve, 1_000));
     end.abort();
     await reading;

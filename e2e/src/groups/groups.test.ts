@@ -172,7 +172,7 @@ describe('a member that reads nothing', () => {
     const held = serverEndpoint(server.sessions.get(slow.id)).core.heldBytes;
     expect(held).toBeLessThan(256 * 1024 + 20_000);
     expect(held).toBeGreaterThan(256 * 1024 - 20_000);
-    // What was queued for it arrives, and it takes part again.
+    // Its queued messages arrive, and it takes part again.
     proxy.refuse(false);
     const texts = await read(slow, count - refusals);
     expect(texts.map((text) => Number.parseInt(text, 10))).toEqual([...Array(count - refusals).keys()]);

@@ -6,7 +6,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { type CuttingProxy, createCuttingProxy } from '../kit/cutting-proxy.js';
 
-/** What stops a handler and what does not, over real sockets. */
+/** Events that stop a handler and events that do not, over real sockets. */
 
 const open: AsyncDisposable[] = [];
 afterEach(async () => {

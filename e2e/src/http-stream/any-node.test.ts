@@ -31,7 +31,7 @@ const urlOf = (port: number) => `ws://127.0.0.1:${port}/session`;
 const serve = (options: ServerOptions = {}) =>
   peers.serve(merged({ engine, features: [cluster()], limits: UNLIMITED }, options));
 
-/** What a session notices besides messages. */
+/** The events of a session besides messages. */
 function eventsOf(session: Session): string[] {
   const events: string[] = [];
   session.on('state', (state) => events.push(state));
@@ -85,7 +85,7 @@ async function work(session: Session): Promise<void> {
   await Promise.all([...asked, count(session, 0, 50).then((heard) => expect(heard).toEqual(inOrder(50)))]);
 }
 
-/** What {@link work} asks for. */
+/** The handlers for {@link work}. */
 const working: ServerOptions = {
   async onSession(session) {
     for await (const { text } of session) await session.send(text);
@@ -195,7 +195,7 @@ ${ports.map((each) => `  server node${each} 127.0.0.1:${each}`).join('\n')}
 );
 
 describe('a session whose node is another one than that of its stream', () => {
-  it('goes on with every request at any of three nodes', async () => {
+  it('continues with every request at any of three nodes', async () => {
     const { heard, options } = echoing();
     const nodes = await Promise.all(inOrder(3).map(() => serve(options)));
     const all = nodes.map(({ port }) => port);

@@ -64,7 +64,7 @@ function padding(size: number): Buffer {
   const [most, head] = [100, encodeClose(0, '').length];
   const pieces: Uint8Array[] = [];
   for (let left = size; left > 0; ) {
-    // What is left then is nothing, or enough for a record.
+    // Then nothing is left, or enough for a record.
     const length = left <= head + most ? left : Math.min(head + most, left - head);
     pieces.push(encodeClose(0, ' '.repeat(length - head)));
     left -= length;
@@ -241,7 +241,7 @@ describe('a page of another site', () => {
       },
     });
     const cookie = 'session=1';
-    // What forms send without asking first.
+    // The types that forms send without asking first.
     for (const type of ['application/x-www-form-urlencoded', 'multipart/form-data; boundary=b'])
       expect(
         (await post(port, STREAM, HELLO, { cookie, origin: 'https://evil.example', 'content-type': type }))

@@ -146,7 +146,7 @@ describe('a server that drains', () => {
 });
 
 describe('a session over HTTP that is cut', () => {
-  it('goes on: 1,000 messages each way through 20 cuts arrive exactly once and in order', async () => {
+  it('continues: 1,000 messages each way through 20 cuts arrive exactly once and in order', async () => {
     const count = 1_000;
     const heard: number[] = [];
     const { proxy, session, server } = await cutSession(

@@ -669,7 +669,7 @@ describe('a server with onFetch', () => {
     expect(await (await client.fetch('/x')).text()).toBe('server(client(/x))');
   });
 
-  it('streams go on when the connection is cut', async () => {
+  it('streams continue when the connection is cut', async () => {
     const { port } = await peers.serve({
       onFetch: async (request) => new Response(request.body),
       limits: { bytesPerSecond: Infinity },

@@ -2,7 +2,7 @@ import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect } from 'vitest';
 import { launchChromium, type OpenPage, openPage } from './chat-page.js';
 
-/** What the tests of the chat page share: a browser, and what people do with the page. */
+/** The common means of the tests of the chat page: a browser, and the actions of people. */
 
 export class ChatPages {
   readonly #open: AsyncDisposable[] = [];
@@ -52,14 +52,14 @@ export async function finished(page: Page, turns: number): Promise<void> {
   await expect.poll(() => page.locator('.answer[data-state="done"]').count()).toBe(turns);
 }
 
-/** What the model wrote, as the page copies it, by turn. */
+/** The answers of the model, as the page copies them, by turn. */
 export function answerTexts(page: Page): Promise<string[]> {
   return page
     .locator('answer-text')
     .evaluateAll((texts) => texts.map((text) => (text as HTMLElement & { source: string }).source));
 }
 
-/** What the model wrote in its last answer. */
+/** The text of the model's last answer. */
 export async function answerText(page: Page): Promise<string> {
   return (await answerTexts(page)).at(-1) ?? '';
 }

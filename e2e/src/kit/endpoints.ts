@@ -5,7 +5,7 @@ import type { ReconnectingSession } from '../../../packages/client/src/reconnect
 import type { ClientEndpoint } from '../../../packages/client/src/session/endpoint.js';
 import type { ServerEndpoint } from '../../../packages/server/src/session/endpoint.js';
 
-/** What drives a session, which its application does not see. */
+/** The endpoint that drives a session, which its application does not see. */
 
 export function clientEndpoint(session: ClientSession | Session): ClientEndpoint {
   return (hostOf(session as unknown as UserSession) as ReconnectingSession).current;

@@ -1,4 +1,7 @@
-/** What nodes in processes of their own are told: a URL of Redis or Postgres, {@link MEMORY}, or the path of a file of SQLite. */
+/**
+ * The engine for nodes in processes of their own: a URL of Redis or Postgres, {@link MEMORY}, or the path of a SQLite
+ * file.
+ */
 export type EngineAddress = string;
 
 /** The memory of the process, which its servers share. */

@@ -11,7 +11,7 @@ const PICTURES = process.env['SCREENSHOTS'];
 const WIDTHS = [320, 390, 768, 1440];
 const HEIGHT = 900;
 
-/** What axe finds wrong with a page, best practices included. */
+/** The faults of a page that axe finds, best practices included. */
 async function violations(page: Page): Promise<string[]> {
   await page.evaluate(AXE);
   return await page.evaluate(async () => {

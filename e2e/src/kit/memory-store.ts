@@ -12,12 +12,12 @@ export class MemoryStore implements SessionStore {
   removeItem(key: string): void {
     this.entries.delete(key);
   }
-  /** What the last page has left. */
+  /** The entry of the last page. */
   get entry() {
     const [text] = this.entries.values();
     return text === undefined ? undefined : JSON.parse(text);
   }
-  /** What a page has that was duplicated, or that is loaded again after a crash. */
+  /** The store of a page that was duplicated, or that is loaded again after a crash. */
   copy(): MemoryStore {
     const store = new MemoryStore();
     for (const [key, value] of this.entries)

@@ -23,7 +23,7 @@ export const SOURCES = {
   cli: source('../../packages/cli/src/main'),
 } as const;
 
-/** What to start: a file, and the flags that Node needs for it. */
+/** The program to start: a file, and the flags that Node needs for it. */
 export function programOf(name: keyof typeof SOURCES): {
   readonly file: URL;
   readonly flags: readonly string[];

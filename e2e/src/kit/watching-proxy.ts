@@ -4,11 +4,11 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 export interface WatchedPair {
   /** The session that a test has last seen on it. */
   session: string | undefined;
-  /** What a test waits for on it. */
+  /** A test waits for something on it. */
   isAwaited: boolean;
 }
 
-/** What a proxy has read from one end, before the other one gets it. */
+/** Bytes that a proxy has read from one end, before the other one gets them. */
 export interface WatchedChunk {
   readonly from: 'client' | 'server';
   readonly text: string;

@@ -54,7 +54,7 @@ const RECONNECT = { reconnect: { minDelayMs: 1, maxDelayMs: 5 } };
 
 describe('a connection that is lost while the client loads', () => {
   it.each([
-    ['is replaced, and the session goes on', {}, 1],
+    ['is replaced, and the session continues', {}, 1],
     ['is replaced by another session without resume', { extensions: { resume: false } }, 1],
     ['is replaced as often as it takes', {}, 3],
   ])('%s', async (_what, options, losses) => {

@@ -26,7 +26,7 @@ async function memory(): Promise<number> {
   return heapUsed + external + arrayBuffers;
 }
 
-/** What stops reading: the application or its socket. */
+/** The reader that stops: the application or its socket. */
 it.each(['application', 'socket'] as const)(
   'a stalled %s holds at most 16 MB, at both ends together, and stops no other session',
   async (stall) => {

@@ -8,7 +8,7 @@ import { createCuttingProxy } from '../kit/cutting-proxy.js';
 import { createPeers, failure, greet } from '../kit/peers.js';
 import { sampleOf, scrape } from './scraping.js';
 
-/** What an operator reads from the metrics, beyond traffic: see observability.test.ts for that. */
+/** The metrics for an operator, beyond traffic: see observability.test.ts for that. */
 
 const peers = createPeers();
 afterEach(() => peers[Symbol.asyncDispose]());

@@ -8,7 +8,7 @@ import { createCuttingProxy } from '../kit/cutting-proxy.js';
 import { createPeers, failure, greet, helloBytes, openRaw } from '../kit/peers.js';
 import { get, sampleOf, scrape } from './scraping.js';
 
-/** What a server exposes: metrics, health, logs and traces. */
+/** The metrics, health, logs and traces that a server exposes. */
 
 const peers = createPeers();
 afterEach(() => peers[Symbol.asyncDispose]());

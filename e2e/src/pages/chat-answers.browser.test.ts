@@ -7,7 +7,7 @@ import { BUILT_PAGES } from '../../../scripts/build-ui.js';
 import { ask, ChatPages, finished, state } from '../kit/chat-driver.js';
 import { chromiumMissing } from '../kit/chat-page.js';
 
-/** What people know of answers from other chats: colours, formulas, footnotes, thoughts. */
+/** The features that people know of answers in other chats: colours, formulas, footnotes, thoughts. */
 
 describe.skipIf(chromiumMissing() !== undefined)('an answer', () => {
   const pages = ChatPages.use();

@@ -10,7 +10,7 @@ import { answerText, ask, ChatPages, finished, state } from '../kit/chat-driver.
 import { chromiumMissing, launchChromium, type OpenPage, openPage } from '../kit/chat-page.js';
 import { type Serving, startServing } from '../kit/cli-process.js';
 
-/** What people see and press on the chat page of the demo, in a real browser. */
+/** The chat page of the demo as people see and use it, in a real browser. */
 
 const missing = chromiumMissing();
 if (missing !== undefined) {
@@ -208,7 +208,7 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
       expect(seen[0]).toBe('connected: Waiting for an answer');
     });
 
-    it('by loading it again: the answer goes on', async () => {
+    it('by loading it again: the answer continues', async () => {
       const { site, page } = await reading();
       const ids = [...site.sessions.sessions.keys()];
       await page.locator('[data-break="reload"]').click();
@@ -561,7 +561,7 @@ function expectNone(faults: readonly string[], where = ''): void {
   expect(faults, [where, ...faults].join('\n')).toEqual([]);
 }
 
-/** What axe objects to, best practices included. */
+/** The faults that axe finds, best practices included. */
 async function faultsOf(page: Page): Promise<string[]> {
   await page.evaluate(axe.source);
   return await page.evaluate(async () => {

@@ -7,7 +7,7 @@ import { BUILT_PAGES } from '../../../scripts/build-ui.js';
 import { ask, ChatPages, finished, state } from '../kit/chat-driver.js';
 import { chromiumMissing } from '../kit/chat-page.js';
 
-/** What goes with a question: files, a system prompt, a model. */
+/** The additions to a question: files, a system prompt, a model. */
 
 /** A picture of one pixel. */
 const PIXEL = Buffer.from(

@@ -194,7 +194,7 @@ describe.skipIf(chromiumMissing() !== undefined)('the chats of a browser', () =>
     await page.getByRole('button', { name: 'Undo' }).click();
     await expect.poll(() => titles(page)).toEqual(['two', 'one']);
     await page.getByLabel('Keep chats in this browser').uncheck();
-    // What is shown stays in its tab.
+    // The shown chat stays in its tab.
     await page.reload();
     await state(page, 'connected');
     expect(await questions(page)).toEqual(['two']);

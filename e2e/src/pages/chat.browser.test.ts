@@ -234,12 +234,12 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       await state(page, 'connected');
     };
 
-    it('in mid-answer, goes on where it was, without asking again or losing a character', async () => {
+    it('in mid-answer, continues where it was, without asking again or losing a character', async () => {
       const { url, requests, release } = await hostModel();
       const { page, complaints } = await pages.visit(url);
       await state(page, 'connected');
       await ask(page, 'Who are you?');
-      // A page that is left before it has sent the request has nothing to go on with.
+      // A page that is left before it has sent the request has nothing to continue.
       await expect.poll(() => requests.length).toBe(1);
       // Also before the first text.
       for (let count = 0; count < TEXTS.length; count++) {
@@ -369,7 +369,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       expect(requests[1]?.messages).toEqual([question('Who are you?')]);
     });
 
-    it('or not, goes on in a new session if the server has lost the old one', async () => {
+    it('or not, continues in a new session if the server has lost the old one', async () => {
       const { url } = await host();
       const { onRequest, requests, release } = createModel();
       const server = createServer({

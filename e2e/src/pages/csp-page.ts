@@ -1,10 +1,10 @@
 import { connect } from '@parlance/client';
 
-/** What a page does that is served with a strict Content-Security-Policy. It leaves its results on its body. */
+/** A page that is served with a strict Content-Security-Policy. It leaves its results on its body. */
 
 export interface CspPageResult {
   readonly isWebAssemblyBlocked: boolean;
-  /** What came back for each message, in order. */
+  /** The echo of each message, in order. */
   readonly echoes: readonly unknown[];
   /** The body of a streamed response of `session.fetch`. */
   readonly events: string;

@@ -302,10 +302,10 @@ describe.skipIf(missing !== undefined)('the inspector', () => {
     await page.getByRole('button', { name: 'Pause' }).click();
     await page.getByLabel('Request').fill('meanwhile');
     await page.keyboard.press('Enter');
-    const goOn = page.getByRole('button', { name: /^Go on \(\d+\)$/ });
-    await goOn.waitFor();
+    const resume = page.getByRole('button', { name: /^Resume \(\d+\)$/ });
+    await resume.waitFor();
     expect(await labels(page)).not.toContain('→ request #1');
-    await goOn.click();
+    await resume.click();
     await expect.poll(() => labels(page)).toContain('→ request #1');
   });
 
@@ -382,7 +382,7 @@ describe.skipIf(missing !== undefined)('the inspector', () => {
   }
 });
 
-/** What axe objects to, best practices included. */
+/** The faults that axe finds, best practices included. */
 async function faultsOf(page: Page): Promise<string[]> {
   await page.evaluate(axe.source);
   return await page.evaluate(async () => {

@@ -1,6 +1,6 @@
 import { type ClientOptions, type ClientSession, connect, loadEncoding } from '@parlance/client';
 
-/** What pages do that load their codecs after they have connected. Each scenario returns what the test compares. */
+/** Pages that load their codecs after they have connected. Each scenario returns what the test compares. */
 
 const LONG = 'The same words, again and again, in every message of this page. '.repeat(40);
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));

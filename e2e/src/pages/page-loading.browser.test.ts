@@ -78,7 +78,7 @@ describe.skipIf(missing !== undefined)('a page', () => {
     });
   });
 
-  it('goes on with a durable session in another server, and loads what that takes', async () => {
+  it('continues with a durable session in another server, and loads what that takes', async () => {
     const PARTS = 20;
     let handleHalf: () => void;
     const isHalf = new Promise<void>((resolve) => {

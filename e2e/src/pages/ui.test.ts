@@ -6,7 +6,7 @@ import WebSocket from 'ws';
 import { buildUserInterface } from '../../../scripts/build-ui.js';
 import { type Serving, startServing } from '../kit/cli-process.js';
 
-/** What `parlance serve` answers to browsers. */
+/** The answers of `parlance serve` to browsers. */
 
 const TIMEOUT = 60_000;
 

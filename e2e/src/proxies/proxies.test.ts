@@ -135,7 +135,7 @@ for (const name of ['nginx', 'haproxy'] satisfies ProxyName[]) {
       expect(selected).toEqual(['m2m.v1.hello', 'm2m.v1.hello']);
     });
 
-    it('a session goes on at whichever node its connections arrive', async () => {
+    it('a session continues at whichever node its connections arrive', async () => {
       const session = await dial(front.port);
       const { id } = session;
       const count = 300;

@@ -69,7 +69,7 @@ interface AppOptions {
   readonly url: string;
   readonly token: string;
   readonly room?: string | undefined;
-  /** What takes the place of the URL. */
+  /** A session or a function in place of the URL. */
   readonly source?: ClientSession | (() => Promise<ClientSession>) | undefined;
 }
 

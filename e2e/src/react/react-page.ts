@@ -9,13 +9,13 @@ declare global {
   interface Window {
     react: {
       readonly version: string;
-      /** What hydration found wrong. */
+      /** The errors of hydration. */
       readonly errors: readonly string[];
       /** How often the page has connected by itself. */
       readonly connects: number;
       unmount(): void;
     };
-    /** What the server has rendered; the test sets it before the page loads. */
+    /** The HTML that the server has rendered; the test sets it before the page loads. */
     rendered?: string;
   }
 }

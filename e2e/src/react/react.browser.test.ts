@@ -215,7 +215,7 @@ describe.skipIf(missing !== undefined).each(VERSIONS)('a page with React $major'
     await stream('done', 'one two');
   });
 
-  it('goes on after a lost connection, and says how much time is left', async () => {
+  it('continues after a lost connection, and says how much time is left', async () => {
     await online();
     await click('ask');
     await stream('streaming', 'one ');
@@ -387,7 +387,7 @@ describe.skipIf(missing !== undefined).each(VERSIONS)('a page with React $major'
     expect(await shown('position')).toBe(2);
   });
 
-  it('goes on following in the session that takes the place of a lost one', async () => {
+  it('continues following in the session that takes the place of a lost one', async () => {
     await online();
     await click('ask-kept');
     await expect.poll(() => shown('stream')).toEqual(['streaming', 'one ', null, false]);

@@ -2,10 +2,10 @@ import { type ClientSession, connect, loadEncoding, type ReplyStream } from '@pa
 
 /**
  * A chat page whose answer survives a reload: it stores the text with the position of the last part that the text has,
- * and follows the reply from there when it is loaded again. What it measures is left for the test.
+ * and follows the reply from there when it is loaded again. It leaves its measurements for the test.
  */
 
-/** What the page stores, and shows the test. */
+/** The state that the page stores, and shows to the test. */
 export interface Shown {
   readonly text: string;
   readonly position: number;

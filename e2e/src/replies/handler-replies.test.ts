@@ -6,7 +6,7 @@ import WebSocket from 'ws';
 import { z } from 'zod';
 import { createPeers, failure } from '../kit/peers.js';
 
-/** What a handler may return, and how often its reply is read. */
+/** The values that a handler may return, and how often its reply is read. */
 
 const peers = createPeers();
 afterEach(() => peers[Symbol.asyncDispose]());

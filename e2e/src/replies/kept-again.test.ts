@@ -150,7 +150,7 @@ describe.skipIf(redisMissing !== undefined)(
       expect(new Set(await at.node.process.call('kept'))).toEqual(new Set([id]));
     });
 
-    it('goes on after all that its followers have, also if its requester was away', async () => {
+    it('continues after all that its followers have, also if its requester was away', async () => {
       const [a, next] = [await start(), await start()];
       const at = { node: a };
       const session = await dial(at);
@@ -171,11 +171,11 @@ describe.skipIf(redisMissing !== undefined)(
       expect((await asked).error).toBeUndefined();
       await expectWhole(reader, reply.keptId as string, texts);
       expect(await follower).toEqual({ texts, error: undefined });
-      // What followers had is the beginning of what the requester got.
+      // The parts that followers had are the beginning of those that the requester got.
       expect(texts.slice(before, before + 40).every((text) => text.endsWith('@1 '))).toBe(true);
     });
 
-    it('goes on in the only node when that starts again', async () => {
+    it('continues in the only node when that starts again', async () => {
       const at = { node: await start() };
       const session = await dial(at);
       const texts: string[] = [];
@@ -189,7 +189,7 @@ describe.skipIf(redisMissing !== undefined)(
       await expectWhole(session, reply.keptId as string, texts);
     });
 
-    it('goes on elsewhere while its node stands still, and that says nothing more of it', async () => {
+    it('continues elsewhere while its node stands still, and that says nothing more of it', async () => {
       const [a, b] = [await start(), await start()];
       const at = { node: a };
       const session = await dial(at);
@@ -209,7 +209,7 @@ describe.skipIf(redisMissing !== undefined)(
       expect(await follower).toEqual({ texts, error: undefined });
     });
 
-    it('goes on elsewhere after a drain that gives it up', async () => {
+    it('continues elsewhere after a drain that gives it up', async () => {
       const [a, b] = [await start(), await start()];
       const at = { node: a };
       const session = await dial(at);

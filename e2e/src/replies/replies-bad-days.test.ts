@@ -116,7 +116,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'kept replies in a R
     await expectWhole(started);
   });
 
-  it('that is killed and comes back with its data go on', async () => {
+  it('that is killed and comes back with its data continue', async () => {
     await using server = await startRedis('--appendonly', 'yes', '--appendfsync', 'everysec');
     const started = await start(server.url);
     await server.kill();
@@ -127,7 +127,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'kept replies in a R
     expect(count(started.a.events, 'replies.back')).toBe(1);
   });
 
-  it('that is paused for less than the bound go on', async () => {
+  it('that is paused for less than the bound continue', async () => {
     await using server = await startRedis();
     const started = await start(server.url);
     server.pause();
@@ -187,7 +187,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'kept replies in a R
 
 type Saved = readonly (readonly [key: string, value: Buffer])[];
 
-/** What a replica has that gets nothing more. */
+/** The data of a replica that gets no more updates. */
 async function saveAll({ client }: RedisServer): Promise<Saved> {
   const keys = await client.keys('parlance:{o:*');
   return await Promise.all(keys.map(async (key) => [key, await client.dumpBuffer(key)] as const));

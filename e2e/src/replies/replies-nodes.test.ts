@@ -41,7 +41,7 @@ interface TestNode {
   logged(event: string): readonly Line[];
 }
 
-/** Replies that the test lets go on, by the text of their requests: parts up to a number, then the end. */
+/** Replies that the test releases step by step, by the text of their requests: parts up to a number, then the end. */
 const allowed = new Map<string, { parts: number; wake: () => void }>();
 const started: string[] = [];
 const stopped: string[] = [];

@@ -9,7 +9,7 @@ import { type Nodes, startNodes } from '../cluster/nodes.js';
 
 const PARTS = 400;
 const REPLIES = 5;
-/** Parts that the requester may be told before they are on record. */
+/** Parts that the requester may be told before they are recorded. */
 const WINDOW = 64;
 
 let nodes: Nodes;
@@ -36,7 +36,7 @@ const wholeOf = (request: string, parts = PARTS) =>
 interface Asked {
   readonly name: string;
   readonly id: string;
-  /** What the requester was told. */
+  /** The parts that the requester got. */
   readonly told: string[];
   /** Resolves with whether it was told the end. */
   readonly over: Promise<boolean>;
@@ -108,7 +108,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'kept replies in Red
     return index;
   }
 
-  it('are followed after kill -9 as far as they are on record, and the same to everyone', async () => {
+  it('are followed after kill -9 as far as they are recorded, and the same to everyone', async () => {
     const owner = await add();
     const over = await ask(await dialAt(owner), 'over', 50, 0);
     expect(await over.over).toBe(true);
@@ -120,7 +120,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'kept replies in Red
       expect([error?.code, error?.retryable]).toEqual(['interrupted', true]);
       const length = after + texts.length;
       expect(texts).toEqual(wholeOf(name).slice(after, length));
-      // Each follower got all that is on record, whenever it came, unless it asked for parts after the last one.
+      // Each follower got all recorded parts, whenever it came, unless it asked for parts after the last one.
       if (texts.length === 0 && after > 0) continue;
       expect(lengths.get(name) ?? length).toBe(length);
       lengths.set(name, length);

@@ -112,7 +112,7 @@ describe('a kept reply', () => {
     ]);
   });
 
-  it('goes on when its session ends, and stops when its requester leaves the loop', async () => {
+  it('continues when its session ends, and stops when its requester leaves the loop', async () => {
     const first = dosed(WORDS, { name: 'n' });
     let current = first;
     const { url, server } = await peers.serve({
@@ -508,7 +508,7 @@ describe('bounds of kept replies', () => {
     const ada = await peers.dial(url, { token: 'ada' });
     for (let i = 0; i < 3; i++) expect(await textsOf(ada.stream('go'))).toEqual(['a', 'b']);
     expect(await ada.replies()).toHaveLength(1);
-    // Each of the two goes for the next one, or that is not kept, as it comes before the end of the other is on record.
+    // Each of the two goes for the next one, or that is not kept, as it comes before the end of the other is recorded.
     expect(['', 'reply.unkept', 'reply.unkept reply.unkept']).toContain(events.join(' '));
   });
 

@@ -120,7 +120,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a node that does no
     await redis[Symbol.asyncDispose]();
   });
 
-  it('has its durable sessions go on at one that does, once, and plain ones stay', async () => {
+  it('has its durable sessions continue at one that does, once, and plain ones stay', async () => {
     await startTwo();
     const [a, b] = [nodeAt(0), nodeAt(1)];
     const [talker, asker, plain] = [await dial('ann'), await dial('ben'), await dial('plain')];
@@ -146,7 +146,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a node that does no
     const { text, error } = await again;
     expect(error).toBeUndefined();
     expect(numbersIn(text)).toEqual(first(PARTS));
-    // All of that happened elsewhere, and nothing of it goes on here.
+    // All of that happened elsewhere, and nothing of it continues here.
     expect(new Set(await a.process.call('aborts'))).toEqual(new Set(['fenced']));
     expect((await eventsOf(a))['session.given_up']).toBe(3);
     expect(await a.process.call('sessions')).toEqual([plain.id]);
@@ -186,7 +186,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a node that does no
       'began with 2, durable true, moved true',
       expect.stringMatching(/^three #3/),
     ]);
-    // What the node still says to Redis does not harm the session.
+    // Late commands of the node to Redis do not harm the session.
     heal(a);
     await until(async () => (await readyz(a)) === 200);
     expect(await ask(session, 'four')).toBe('4: four');
@@ -240,7 +240,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a node that does no
     expect(resets).toEqual([]);
   });
 
-  it('keeps sessions that go on without Redis', async () => {
+  it('keeps sessions that continue without Redis', async () => {
     const durability = { onUnavailable: 'degrade', stallMs: 1_000 } as const;
     await startTwo(durability);
     const session = await dial('ann');

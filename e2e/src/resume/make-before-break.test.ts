@@ -8,7 +8,7 @@ import type { WebSocketLike } from '../../../packages/client/src/connection/web-
 import { type CuttingProxy, createCuttingProxy } from '../kit/cutting-proxy.js';
 import { serverEndpoint } from '../kit/endpoints.js';
 
-/** Clients that their server asks to go on over another connection, which reaches another node. */
+/** Clients that their server asks to continue over another connection, which reaches another node. */
 
 vi.mock('@parlance/server', async (load) => {
   const { ofNodes } = await import('../kit/server-of-nodes.js');

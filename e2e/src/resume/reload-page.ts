@@ -18,7 +18,7 @@ const broken = {
 
 if (query.has('withoutLocks')) Object.defineProperty(navigator, 'locks', { value: undefined });
 
-/** What the test asks the page for. */
+/** The calls of the test to the page. */
 class TestPage {
   session: ClientSession | undefined;
   failure = '';

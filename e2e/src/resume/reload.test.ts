@@ -220,7 +220,7 @@ describe('a client that takes a session up', () => {
   it.each([
     ['with', () => ({ principal: 'ada' })],
     ['without', undefined],
-  ])('goes on with its kept replies, %s authentication', async (_how, authenticate) => {
+  ])('continues with its kept replies, %s authentication', async (_how, authenticate) => {
     let release = (): void => {};
     const released = new Promise<void>((resolve) => {
       release = resolve;
@@ -550,7 +550,7 @@ describe('a page, as far as Node can act one', () => {
     vi.unstubAllGlobals();
   });
 
-  it('leaves its session in pagehide, and goes on with it when it returns', async () => {
+  it('leaves its session in pagehide, and continues with it when it returns', async () => {
     const { locks, tell } = actAsPage();
     const { dial, sessions } = await serve();
     const store = new MemoryStore();

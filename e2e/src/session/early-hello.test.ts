@@ -194,7 +194,7 @@ for (const wire of ['net', 'ws'] as const) {
   });
 
   describe(`over ${wire}, a server`, () => {
-    /** What a server answers to a request with these subprotocols, and to frames right behind it. */
+    /** The answers of a server to a request with these subprotocols, and to frames right behind it. */
     async function ask(
       port: number,
       protocols: string,

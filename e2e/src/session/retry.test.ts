@@ -20,7 +20,7 @@ afterEach(() => peers[Symbol.asyncDispose]());
 interface Setup {
   readonly session: ClientSession;
   readonly proxy: CuttingProxy;
-  /** What each server has got as messages and as requests. */
+  /** The messages and the requests that each server has got. */
   readonly heard: readonly [string[], string[]];
   readonly resets: SessionReset[];
   readonly server: ReturnType<typeof createServer>;

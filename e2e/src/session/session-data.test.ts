@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { createCuttingProxy } from '../kit/cutting-proxy.js';
 
-/** What a server knows of a session: the data that `authenticate` has found, and where its client is. */
+/** The server's data of a session: the result of `authenticate`, and the address of its client. */
 
 const open: AsyncDisposable[] = [];
 afterEach(async () => {

@@ -516,7 +516,7 @@ describe('the end of a session', () => {
   it('is reported to pending calls and to the reader when the server fails', async () => {
     const { url } = await serve({
       onSession: async () => {
-        throw new Error('cannot go on');
+        throw new Error('cannot continue');
       },
     });
     const session = await dial(url);

@@ -19,7 +19,7 @@ export interface DeviceOptions {
 
 export class Device {
   readonly token: string;
-  /** What its pages have heard from the server or from agents. */
+  /** The messages that its pages have received from the server or from agents. */
   readonly heard: string[] = [];
   readonly front: CuttingProxy;
   readonly #store = new MemoryStore();
@@ -30,7 +30,7 @@ export class Device {
   /** Resolves when the session ends, and with it the loop that reads it. */
   #ended: Promise<void> | undefined;
   #said = 0;
-  /** What has ended the session that the device began with. */
+  /** The error that ended the first session of the device. */
   #loss: ProtocolError | undefined;
 
   private constructor(options: DeviceOptions, front: CuttingProxy) {

@@ -1,6 +1,6 @@
-/** What survives what: the one place that says it. The tests fail if a cell says otherwise, in either direction. */
+/** The matrix of survival: the one place that states it. The tests fail if a cell says otherwise, in either direction. */
 
-/** What happens to clients and nodes. */
+/** Events of clients and nodes. */
 export const NODE_EVENTS = {
   cut: 'the connection breaks, and the next one arrives at another node, if there is one',
   reload: 'the page is loaded again, with `store`',
@@ -15,7 +15,7 @@ export const NODE_EVENTS = {
     'the same at one address, at which clients knock while the process begins, when its engine takes the one before for dead already',
 } as const;
 
-/** What happens to the engine. */
+/** Events of the engine. */
 export const ENGINE_EVENTS = {
   'empty server': 'Redis or Postgres is killed, and starts again without data',
   failover: 'Redis or Postgres fails over to a replica that lacks the last commits; the nodes live',
@@ -77,7 +77,7 @@ export const hasEvent = (engine: EngineName, event: Event): boolean =>
 
 export type Cell = { readonly goesOn: true } | Failure;
 type Row = Readonly<Record<Event, Cell>>;
-/** What the memory of a process does when that ends, which no other engine does. */
+/** Events that end the memory of a process, which no other engine has. */
 type MemoryEvent = 'drain alone' | 'kill alone';
 
 const YES: Cell = { goesOn: true };

@@ -27,7 +27,7 @@ export interface SurvivalNodeSetup {
   readonly port?: number | undefined;
 }
 
-/** What the application knows of a session: the messages that it has answered. */
+/** The application's state of a session: the messages that it has answered. */
 interface Counted {
   readonly count: number;
 }

@@ -14,7 +14,7 @@ import { createCuttingProxy } from '../kit/cutting-proxy.js';
 import { type EngineAddress, MEMORY } from '../kit/engine-address.js';
 import type { EngineName } from './matrix.js';
 
-/** What nodes keep their sessions in, and how it fails. */
+/** The store in which nodes keep their sessions, and its failures. */
 export interface Store extends AsyncDisposable {
   readonly address: EngineAddress;
   /** Empties it; a server is killed, and starts again without data. */
@@ -72,7 +72,7 @@ async function startFile(): Promise<Store> {
   };
 }
 
-/** What nodes know as the server, and the way from there to it. */
+/** The address that nodes know as the server, and the way from there to it. */
 async function openWay(port: number) {
   const way = await createCuttingProxy(port);
   const silent = await createSilentProxy(way.port);

@@ -59,7 +59,9 @@ class Case {
   async happen(open: (parts: number) => Promise<void>): Promise<void> {
     const step = async () => {
       await open(PARTS.meanwhile);
-      await Promise.all(this.#probes.map(({ step }, i) => step && within(`${FEATURES[i]} continues`, step())));
+      await Promise.all(
+        this.#probes.map(({ step }, i) => step && within(`${FEATURES[i]} continues`, step())),
+      );
     };
     await within(this.#event, HAPPEN[this.#event](this.#crowd, step));
   }
@@ -70,7 +72,7 @@ class Case {
   }
 }
 
-/** What becomes of each feature if these events happen beside each other, each to a crowd of its own. */
+/** The outcome for each feature if these events happen beside each other, each to a crowd of its own. */
 async function outcomes(
   stores: Stores,
   engine: EngineName,

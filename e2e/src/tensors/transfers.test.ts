@@ -197,7 +197,7 @@ describe('a receiver that does not read', () => {
     const tensor = await nextStream(server);
     await expect.poll(() => client.stats().blockedOnCredit).toBe(true);
     await pause(50);
-    // What its credit allows, what waits to be written, and the last chunk.
+    // The chunks that its credit allows, those that wait to be written, and the last one.
     expect(given).toBeLessThan(MIB + 256 * 1024 + 100_000);
     for (let i = 0; i < 20; i++) expect((await client.request(`ping ${i}`)).text).toBe(`ping ${i}`);
     await server.send('hello');

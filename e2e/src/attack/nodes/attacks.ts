@@ -19,7 +19,7 @@ import { foreigners, manyConnections, tickets } from './tickets.js';
  */
 
 const rogue = { category: 'nodes', server: 'cluster' } as const;
-/** What is charged to all other nodes together counts as what one principal may take. */
+/** The charges of all other nodes together count as those of one principal. */
 const quarter = { sessions: 1_000 } as const;
 /** The same, beside what many connections let them hold. */
 const half = { ...quarter, principals: 2 } as const;

@@ -45,7 +45,7 @@ export async function damaged(scene: Scene): Promise<undefined> {
   return undefined;
 }
 
-/** What is only said later, or by the other node. It is refused, or ends the link. */
+/** Messages that only come later, or from the other node. They are refused, or end the link. */
 export async function outOfOrder(scene: Scene): Promise<readonly string[]> {
   const node = await RogueNode.join(scene);
   const session = sessionOf(node.name);

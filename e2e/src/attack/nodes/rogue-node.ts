@@ -74,7 +74,7 @@ export class RogueNode {
 /** Names of nodes are six letters and digits. */
 export const randomName = () => randomBytes(3).toString('hex');
 
-/** What a ticket may say of a client. */
+/** The description of a client in a ticket. */
 export const clientOf = (
   sessionId: string,
   principal = 'echo.someone',

@@ -41,7 +41,7 @@ const QUIET_MS = 3_000;
 const CALM_MS = 1_000;
 const REST_MS = 30_000;
 const MAX_COMMANDS = 5;
-/** What nodes send; other commands are parts of scripts. */
+/** The commands of nodes; others are parts of scripts. */
 const SENT: ReadonlySet<string> = new Set(['eval', 'evalsha', 'xread', 'hello', 'client|setinfo']);
 
 export async function runDeploy(options: DeployOptions): Promise<Report> {

@@ -3,7 +3,7 @@
  * asked, without knowing which node did it.
  */
 
-/** What the upstream knows of a question. */
+/** The upstream's knowledge of a question. */
 export interface Served {
   readonly id: string;
   /** Process ID of the node that asked last. */
@@ -33,7 +33,7 @@ export interface User {
   lost: string | undefined;
 }
 
-/** What has to be known of the nodes to judge the rest. */
+/** The facts about the nodes that the ledger needs to judge the rest. */
 export interface Fates {
   /** Incarnations that were killed: their sessions may be lost. */
   readonly killed: ReadonlySet<string>;

@@ -10,7 +10,7 @@ import type { OutsideCommands } from './outside.js';
 
 /** Nodes as processes, their engine, and what is around them; nodes come and go. */
 
-/** What all nodes share. */
+/** The engine that all nodes share. */
 export interface MemberEngine extends AsyncDisposable {
   readonly address: EngineAddress;
 }
@@ -28,9 +28,9 @@ export interface Member {
 export interface MembersOptions {
   readonly drainMs: number;
   readonly returnWithinMs: number;
-  /** What a node does, if it is not `node.ts`. */
+  /** The program of a node, if it is not `node.ts`. */
   readonly program?: URL;
-  /** What the program needs to know beside a {@link NodeSetup}. */
+  /** The settings of the program beside a {@link NodeSetup}. */
   readonly more: object;
   /** @default a Redis */
   readonly engine?: MemberEngine;
@@ -226,7 +226,7 @@ export class Members implements AsyncDisposable {
     await this.#balancer?.route(ports);
   }
 
-  /** What a node knows as the engine: a proxy, if there is a connection to it. */
+  /** The address that a node knows as the engine: a proxy, if there is a connection to it. */
   async #guardEngine(number: number): Promise<EngineAddress> {
     const { address } = this.#engine;
     if (!URL.canParse(address) || address === MEMORY) return address;

@@ -4,7 +4,7 @@ import { offer } from '../../../../scripts/child-process.js';
 import type { EngineAddress } from '../../kit/engine-address.js';
 import { UNLIMITED } from '../../kit/unlimited.js';
 
-/** What all nodes have in common that are processes of their own. SIGTERM drains them. */
+/** The common code of nodes that are processes of their own. SIGTERM drains them. */
 
 export interface NodeSetup {
   readonly engine: EngineAddress;
@@ -22,7 +22,7 @@ interface Peers {
   readonly address: { readonly port: number; readonly advertise: string } | undefined;
 }
 
-/** What happens to an engine in the memory of a node. */
+/** A failure of an engine in the memory of a node. */
 export interface EngineBlow {
   readonly kind: 'slow' | 'silence' | 'fill';
   readonly ms: number;

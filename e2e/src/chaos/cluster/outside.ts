@@ -6,7 +6,7 @@ import { startUpstream } from './upstream.js';
 
 /** All that is around the nodes, in a process of its own: the balancer, a proxy for each other leg, and the upstream. */
 
-/** What may happen to the connections of one proxy. */
+/** A failure of the connections of one proxy. */
 export type Blow =
   /** All are reset. */
   | { readonly kind: 'cut' }

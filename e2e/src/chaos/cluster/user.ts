@@ -8,7 +8,7 @@ import { Pace } from './pace.js';
 
 /** A client of a cluster that numbers all that it says, and tells the ledger what comes back. */
 
-/** What a user tells of what happens. */
+/** The methods by which a user reports events. */
 export type UserLedger = Pick<
   Ledger,
   | 'opened'
@@ -37,7 +37,7 @@ export interface UserOptions {
   readonly WebSocket?: ClientOptions['WebSocket'];
 }
 
-/** What a user does besides reading. */
+/** The activities of a user besides reading. */
 export interface Habits {
   /** Average time between two messages, in milliseconds. @default none */
   readonly sayEveryMs?: number;

@@ -1,8 +1,8 @@
 import { openSync, readFileSync, writeSync } from 'node:fs';
 
 /**
- * What the handlers of all nodes do outside their sessions: lines that they append to one file, which outlives them. It is
- * all that the ledger knows of nodes beside their process IDs.
+ * The effects of the handlers of all nodes outside their sessions: lines that they append to one file, which outlives
+ * them. The ledger knows nothing else of nodes but their process IDs.
  */
 
 /** Names and values of one line, after its time and process. */

@@ -4,10 +4,10 @@ import { isRepeatable, repeatable } from './settings.js';
 
 /**
  * The checker of durable sessions. It compares what users say, ask and get with what handlers have done outside, and knows
- * neither which node had a session nor what is on record. A session is lost for nothing.
+ * neither which node had a session nor its record. No session may be lost.
  */
 
-/** What has to be known of the nodes to judge the rest. */
+/** The facts about the nodes that the ledger needs to judge the rest. */
 export interface DurableFates {
   readonly killedPids: ReadonlySet<number>;
   /** When nodes were killed, paused or told to stop; Unix milliseconds. */
@@ -66,7 +66,7 @@ export class DurableLedger extends Ledger {
     this.#failedAt.set(id, Date.now());
   }
 
-  /** Every other handler goes on after the death of another one. */
+  /** Every other handler continues after the death of another one. */
   protected override newId(): string {
     const id = super.newId();
     return this.questions % 2 === 0 ? id : repeatable(id);
@@ -78,7 +78,7 @@ export class DurableLedger extends Ledger {
   }
 
   /**
-   * What the record of a session says, at any moment.
+   * Compares the record of a session, at any moment.
    *
    * @param count in the application's state.
    * @param heard answers that the user had before the record was read.
@@ -86,9 +86,8 @@ export class DurableLedger extends Ledger {
   recorded(session: string, handled: number, count: number, heard: number): void {
     if ((handled === count && heard <= count) || this.#unequal.has(session)) return;
     this.#unequal.add(session);
-    if (heard > count)
-      this.fault(session, `told but not on record: ${heard} answers, and the count ${count}`);
-    else this.fault(session, `on record are ${handled} handled messages and the count ${count}`);
+    if (heard > count) this.fault(session, `told but not recorded: ${heard} answers, and the count ${count}`);
+    else this.fault(session, `the record has ${handled} handled messages and the count ${count}`);
   }
 
   /** Each session, and how many answers its user has heard. */
@@ -96,7 +95,7 @@ export class DurableLedger extends Ledger {
     return [...this.users.values()].map(({ session, heard }) => [session, heard]);
   }
 
-  /** Notes that were on record and that no user has heard. */
+  /** Notes that were recorded and that no user has received. */
   missingNotes(effects: readonly DatedEffect[]): readonly (readonly [session: string, note: string])[] {
     return effects.flatMap(({ effect }) => {
       if (effect[0] !== 'noted') return [];
@@ -176,7 +175,7 @@ export class DurableLedger extends Ledger {
     for (const [session, notes] of this.#notes)
       for (const [note, times] of notes) if (times > 1) this.fault(session, `doubled: note ${note}`);
     for (const [session, note] of this.missingNotes(effects))
-      this.fault(session, `lost: note ${note}, which was on record`);
+      this.fault(session, `lost: note ${note}, which was recorded`);
   }
 
   #examineQuestion(
@@ -213,7 +212,7 @@ export class DurableLedger extends Ledger {
             ({ at, pid, session: fenced }) => pid === last.pid && fenced === session && at >= last.at,
           );
     if (!hasDied) this.fault(name, `${id} failed with ${failure} ${progress}, although its handler lived`);
-    // That it is called again is on record with its first part at the latest.
+    // That it is called again is recorded with its first part at the latest.
     else if (isRepeatable(id) && got > 0)
       this.fault(name, `${id} failed with ${failure} ${progress}, although its handler is called again`);
   }

@@ -30,7 +30,7 @@ const WORK_MS = 4;
 const node = new NodeProcess<DurableNodeSetup>();
 const { effects, plant, engine: address, drainMs, returnWithinMs } = node.setup;
 const effect = createEffects(effects);
-/** How long a handler without a start on record has nothing else on record. */
+/** How long a handler without a recorded start has recorded nothing else. */
 const UNMARKED_MS = 150;
 /** The system gives process IDs again in an hour of chaos. */
 const self = randomUUID();

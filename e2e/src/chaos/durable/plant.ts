@@ -8,8 +8,8 @@ export const DURABLE_PLANTS = {
   epoch: 'the engine takes the writes of every node',
   accept: 'an ACCEPT does not wait for its record',
   handled: 'a message is handled before its effects',
-  start: 'the start of a handler is not on record',
-  early: 'parts are told before they are on record',
+  start: 'the start of a handler is not recorded',
+  early: 'parts are told before they are recorded',
 } as const;
 export type DurablePlant = keyof typeof DURABLE_PLANTS;
 

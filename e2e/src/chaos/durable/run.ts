@@ -209,7 +209,7 @@ class Durable {
     this.#acts.set(act, (this.#acts.get(act) ?? 0) + 1);
   }
 
-  // --- what is on record
+  // --- the records
 
   async #sample(): Promise<void> {
     while (!this.#over.signal.aborted) {
@@ -218,7 +218,7 @@ class Durable {
     }
   }
 
-  /** The count of each session is on record with the messages that it counts, at any moment. */
+  /** The count of each session is recorded with the messages that it counts, at any moment. */
   async #check(): Promise<void> {
     const { client } = this.#members.redis;
     for (const [session, heard] of this.#ledger.sessions) {

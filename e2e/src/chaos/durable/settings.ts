@@ -1,4 +1,4 @@
-/** Questions with such an ID are answered by a handler that goes on after the death of another one. */
+/** Questions with such an ID are answered by a handler that continues after the death of another one. */
 export const repeatable = (id: string): string => `${id}-again`;
 export const isRepeatable = (id: string): boolean => id.endsWith('-again');
 

@@ -107,7 +107,7 @@ export class Agent {
     await followReply(this.name, () => this.page(), following, this.#ledger);
   }
 
-  /** Leaves the page, as by its reload button, and goes on with the replies that are kept. */
+  /** Leaves the page, as by its reload button, and continues with the replies that are kept. */
   async reload(): Promise<void> {
     await this.#in((page) => this.#reload(page));
   }
@@ -329,7 +329,7 @@ async function followReply(
         if (reader.isLeft) break;
         ledger.followed(follower, text, reply.position);
       }
-      // The next page goes on where this one has stopped.
+      // The next page continues where this one has stopped.
       if (reader.isLeft) continue;
       return ledger.followEnded(follower);
     } catch (error) {

@@ -44,7 +44,7 @@ export interface Failure {
   /** Whether the session whose call it is, or in which the handler runs, is durable. */
   readonly isDurable: boolean;
   readonly session: string;
-  /** Whether the handler is called again, as far as that is on record. */
+  /** Whether the handler is called again, as far as that is recorded. */
   readonly isAgain: boolean;
   /** A bound or the engine has ended the record of the reply before its end. */
   readonly isUnkept: boolean;
@@ -69,7 +69,7 @@ interface Row {
   readonly after: readonly Happening['kind'][];
   /** The reply itself has ended, perhaps long before: who follows it later reads the same end. @default false */
   readonly isLasting?: boolean;
-  /** What has to happen meanwhile, or shortly before, as well: to anyone. @default nothing */
+  /** Events that have to happen meanwhile, or shortly before, as well: to anyone. @default none */
   readonly beside?: readonly Happening['kind'][];
   /** Whom it has to happen to: a node that ran the handler or had the session, the agent itself, or anyone. */
   readonly at: 'handler' | 'owner' | 'self' | 'anyone';
@@ -77,7 +77,7 @@ interface Row {
   readonly says: string;
 }
 
-/** What ends with the node that has it: a lease is over before others know that it is gone. */
+/** Events that end a node for others: a lease is over before others know that the node is gone. */
 const NODE_LOST = ['killed', 'paused', 'parted'] as const;
 const NODE_LEFT = [...NODE_LOST, 'drained'] as const;
 const durable = ({ isDurable }: Failure) => isDurable;

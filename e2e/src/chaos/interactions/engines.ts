@@ -18,7 +18,7 @@ import { type Mix, USUAL_MIX } from './steps.js';
 
 /** The engines that histories are run on, and how each can fail. */
 
-/** What the network between a node and its engine does is up to proxies. */
+/** An engine that can fail by itself; proxies make the network between a node and its engine fail. */
 export interface InteractionEngine extends MemberEngine {
   /** Kills it, and starts it again with its data after a while. */
   restart?(ms: number): Promise<void>;
@@ -31,7 +31,7 @@ export interface EngineKind {
   readonly missing: string | undefined;
   /** At a time. */
   readonly nodes: number;
-  /** What fails, and how often; `undefined` for what cannot happen to this one. */
+  /** How often each failure happens; `undefined` for one that cannot happen to this engine. */
   readonly mix: Pick<Mix, 'nodes' | 'engine'>;
   start(): Promise<InteractionEngine>;
 }

@@ -35,7 +35,7 @@ const had = (session: string): DatedEffect => ({ at: 0, pid: NODE, effect: ['beg
 const judged = (ledger: InteractionLedger, effects: readonly DatedEffect[] = []) =>
   ledger.judge(effects).map(({ what }) => what);
 
-/** Lets the clock of the ledger go on. */
+/** Advances the clock of the ledger. */
 function pass(ms: number): void {
   if (!vi.isFakeTimers()) vi.useFakeTimers({ toFake: ['Date'] });
   vi.setSystemTime(Date.now() + ms);
@@ -159,7 +159,7 @@ describe('the ledger of a history', () => {
         [ANN, 'internal', 1, again, 'killed', false],
         // Its handler is called again.
         [ANN, 'interrupted', 1, {}, 'killed', false],
-        // That is on record with its first part.
+        // That is recorded with its first part.
         [ANN, 'interrupted', 0, {}, 'killed', true],
         [ANN, 'session_lost', 1, again, 'killed', false],
         [PAT, 'session_lost', 1, {}, 'killed', true],
@@ -364,7 +364,7 @@ describe('the ledger of a history', () => {
       }
     });
 
-    it('goes on in the next page of the same session', () => {
+    it('continues in the next page of the same session', () => {
       const ledger = account();
       ledger.say(ANN.name);
       ledger.say(ANN.name);

@@ -9,7 +9,7 @@ import { type Page, Told } from './told.js';
 /**
  * The checker of a history. It compares what each page says, asks, reads and is told with what the others do, and looks up
  * each error among those that the documents allow for what has happened. Its users are pages: a page that is loaded again
- * may go on with the session of the page before it.
+ * may continue the session of the page before it.
  */
 
 interface Asked {
@@ -40,7 +40,7 @@ export interface Fault {
 /** Of the replies that nothing may end. */
 const MIN_COMPLETE = 0.95;
 
-/** What is known of it before the lines of the nodes are read. */
+/** The facts about it before the lines of the nodes are read. */
 type FailureAtPages = Omit<Failure, 'handlers' | 'owners' | 'isUnkept'>;
 
 export class InteractionLedger extends Ledger {
@@ -202,7 +202,7 @@ export class InteractionLedger extends Ledger {
     const asked = this.#askOf(question);
     const what = `following ${question} ended after ${texts.length} parts from ${from} on`;
     const of = isFinal ? 'followed' : 'following';
-    // What may end is the reply if nothing is tried again, and before that the session of its reader.
+    // The reply may end if nothing is tried again, and before that the session of its reader.
     const isAgain = this.#isAgain(asked);
     const by = isFinal ? isDurable(asked.page.agent) : follower.isDurable;
     this.#failures.push({
@@ -336,7 +336,7 @@ export class InteractionLedger extends Ledger {
     if (endedAt !== undefined && failure === undefined) this.counts.complete++;
   }
 
-  /** What a follower has read is what the requester has got, as far as both go. */
+  /** Checks that a follower has read the same parts as the requester, as far as both have come. */
   #comparePrefix({ who, question, from, texts, at }: Follower): void {
     const {
       texts: all,
@@ -355,7 +355,7 @@ export class InteractionLedger extends Ledger {
       this.fault(who, `read ${from + texts.length} parts of ${question}, which has fewer`, at);
   }
 
-  /** Its handler is called again, which is on record with its first part, for as long as a session waits for it. */
+  /** Its handler is called again, which is recorded with its first part, for as long as a session waits for it. */
   #isAgain({ question: { id, again }, page, texts }: Asked): boolean {
     return again && isDurable(page.agent) && texts.length > 0 && !this.question(id).isLeft;
   }
@@ -368,7 +368,10 @@ export class InteractionLedger extends Ledger {
 /** How long a node has waited for the engine, at most, when it says so; in milliseconds. */
 const WAITED_MS = 7_000;
 
-/** What has happened to nodes by themselves, as they say: on a machine with other work, an engine that is well may answer too late. */
+/**
+ * Events of nodes by themselves, by their own account: on a machine with other work, an engine that is well may answer
+ * too late.
+ */
 function sufferedBy(effects: readonly DatedEffect[]): Happening[] {
   const happenings: Happening[] = [];
   const stalled = new Map<number, Happening>();

@@ -144,7 +144,7 @@ await node.serve(
   { create, fail: failMemory },
 );
 
-/** What a proxy or a server does of other engines. */
+/** Makes an engine in memory fail; proxies and servers do this for other engines. */
 async function failMemory({ kind, ms }: EngineBlow): Promise<void> {
   const faults = faulty?.faults;
   if (faults === undefined) throw new Error('this engine is not in memory');

@@ -84,8 +84,8 @@ export async function plantFault(plant: InteractionPlant | undefined): Promise<v
 }
 
 /**
- * What a feature tells a session that another node will have counts as a fault of this session. And it is told what others had
- * with it, which now ends as soon as it is given up.
+ * An error of a feature about a session that another node will have counts as a fault of this session. And the feature is
+ * notified of the relations of others to the session, which now end as soon as it is given up.
  */
 async function crashWhenFrozen(): Promise<void> {
   const file = new URL('../../../../packages/server/src/agents/relay.ts', import.meta.url);

@@ -335,5 +335,5 @@ class Interactions {
   }
 }
 
-/** What users do all the time. */
+/** The events of users that happen all the time. */
 const USUAL: ReadonlySet<string> = new Set(['ask', 'say', 'tell', 'follow', 'device', 'cut']);

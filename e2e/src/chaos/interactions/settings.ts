@@ -1,4 +1,4 @@
-/** What users and nodes of a history agree on. */
+/** The agreements of users and nodes of a history. */
 
 /** Agents whose sessions are durable, and those whose sessions are not. */
 export const DURABLE_AGENTS: readonly string[] = ['d0', 'd1', 'd2', 'd3'];

@@ -1,8 +1,8 @@
 import type { Undelivered } from '@parlance/client';
 
-/** What agents tell each other by number, and what comes of it. */
+/** The messages that agents send each other by number, and their fate. */
 
-/** What one page knows of its place. */
+/** A page and its place. */
 export interface Page {
   /** Unique among all pages. */
   readonly name: string;
@@ -10,7 +10,7 @@ export interface Page {
   readonly session: string;
 }
 
-/** What one session has told one agent, by number from 1 on. */
+/** The messages of one session to one agent, by number from 1 on. */
 interface Line {
   readonly by: Page;
   readonly to: string;
@@ -18,7 +18,7 @@ interface Line {
   readonly reported: Set<number>;
   /** How many were reported by a node that has taken the session over, and knows no numbers. */
   unnumbered: number;
-  /** Numbers that were accepted, and that must arrive or be reported while both sessions go on. */
+  /** Numbers that were accepted, and that must arrive or be reported while both sessions continue. */
   readonly accepted: Set<number>;
   readonly read: Set<number>;
 }
@@ -83,14 +83,14 @@ export class Told {
       return this.#fault(receiver.name, `read ${what} again, unmarked`);
     this.#unmarked.add(`${pair} ${number}`);
     const last = this.#lastRead.get(pair) ?? 0;
-    // What was reported may arrive after later ones, as agents.md says under "Delivery".
+    // A reported message may arrive after later ones, as agents.md says under "Delivery".
     const isReported = line.reported.has(number) || line.unnumbered > 0;
     if (number < last && !isReported) this.#fault(receiver.name, `read ${what} after ${last}`);
     this.#lastRead.set(pair, Math.max(last, number));
   }
 
   /**
-   * Numbers that have neither arrived nor been reported although both sessions have gone on, with one page each.
+   * Numbers that have neither arrived nor been reported although both sessions have continued, with one page each.
    *
    * @param hasEnded whether a session has ended.
    */

@@ -2,7 +2,7 @@ import * as zlib from 'node:zlib';
 import { type Answer, type Exchange, turn } from './upstream.js';
 import { type Asking, CHAT, type Observed, THROUGH, type Through } from './ways.js';
 
-/** What an API may do, and what a client over a session sees then: the same as directly, but for what is named. */
+/** Behaviours of an API. A client over a session sees the same as directly, but for the named differences. */
 
 export interface Case extends Asking {
   readonly name: string;
@@ -82,7 +82,7 @@ const rewritten = (body: string): Named => ({
 const STAYS = 'Comments and `retry` stay behind';
 const commentsStay = (body: string): Named => ({ ways: THROUGH, says: STAYS, becomes: () => ({ body }) });
 
-/** Whatever the gateway answers in place of the upstream. */
+/** An answer of the gateway in place of the upstream. */
 const failsWith = (status: number, code: string, message: string, more: Partial<Observed> = {}) => ({
   status,
   headers: JSON_TYPE,
@@ -91,7 +91,7 @@ const failsWith = (status: number, code: string, message: string, more: Partial<
   ...more,
 });
 
-/** What fails before the head is a status. */
+/** A failure before the head is a status. */
 const isStatus: readonly Named[] = [
   {
     ways: GATEWAY,

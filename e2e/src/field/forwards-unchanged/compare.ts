@@ -2,7 +2,7 @@ import { CASES, type Case } from './cases.js';
 import { startUpstream, type Upstream } from './upstream.js';
 import { type Observed, observe, openWays, THROUGH, type Through, type Ways } from './ways.js';
 
-/** What a client sees over a session, and what it should see: the same as directly, but for what the case names. */
+/** The view of a client over a session, and the expected one: the same as directly, but for the differences of the case. */
 export interface Compared {
   readonly through: Shown;
   readonly expected: Shown;

@@ -5,7 +5,7 @@ import { compare } from './compare.js';
 import { startUpstream, type Upstream } from './upstream.js';
 import { observe, openWays, THROUGH, type Ways } from './ways.js';
 
-/** Whatever an API does, a client over a session sees the same as directly, unless the table names the difference. */
+/** For any behaviour of an API, a client over a session sees the same as directly, unless the table names the difference. */
 
 const PAGE = readFileSync(new URL('../../../../docs/HTTP.md', import.meta.url), 'utf8').replace(/\s+/g, ' ');
 

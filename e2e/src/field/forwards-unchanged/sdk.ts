@@ -11,7 +11,7 @@ export type AnthropicClass = new (options: ConstructorParameters<typeof Anthropi
 export interface ComparedCall {
   readonly call: string;
   readonly way: Way;
-  /** What the application got, as JSON, and how many requests the API got. */
+  /** The results of the application, as JSON, and how many requests the API got. */
   readonly got: string;
   readonly direct: string;
 }
@@ -183,7 +183,7 @@ export async function compareSdks(OpenAI: OpenAIClass, Anthropic: AnthropicClass
   return compared;
 }
 
-/** What an application sees of a failed call; a broken connection has other words over a session. */
+/** A failed call as an application sees it; a broken connection has other words over a session. */
 function failureOf(error: unknown): object {
   const { name, status, message, code, type } = error as Record<string, unknown>;
   return status === undefined ? { failed: true } : { name, status, message, code, type };

@@ -7,9 +7,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 /** How long a piece may be held back before the case says so. It only ends cases that fail. */
 const PATIENCE_MS = 8_000;
 
-/** What the reader of the present case has seen. */
+/** The view of the present case's reader. */
 export class Sight {
-  /** Pieces that the reader had not seen when the upstream wanted to go on. */
+  /** Pieces that the reader had not seen when the upstream wanted to continue. */
   readonly heldBack: string[] = [];
   #text = '';
   #isOver = false;

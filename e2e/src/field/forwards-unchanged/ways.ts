@@ -61,7 +61,7 @@ export async function openWays(upstream: Upstream): Promise<Ways> {
   };
 }
 
-/** What a client sees. */
+/** The view of a client. */
 export interface Observed {
   /** `undefined` if there was no response. */
   readonly status: number | undefined;
@@ -70,7 +70,7 @@ export interface Observed {
   readonly body: string;
   /** The body, or the whole call, has failed. */
   readonly failed: boolean;
-  /** Pieces that the client had not seen before the upstream went on. */
+  /** Pieces that the client had not seen before the upstream continued. */
   readonly heldBack: readonly string[];
   /** Requests that the upstream got. */
   readonly asked: number;
