@@ -179,7 +179,7 @@ export class FseState {
   constructor(coder: FseCoder, writer: BitWriter, last: number) {
     this.#coder = coder;
     this.#writer = writer;
-    // The first state of a symbol takes at least one bit more than is left, so readers notice the end.
+    // From the first state of a symbol, readers need at least one more bit to continue, so they notice the end.
     this.#state = this.#stateOf(last, coder.shares[last]!);
   }
 
