@@ -122,7 +122,7 @@ const CASES: readonly (readonly [what: string, start: () => Promise<string>, pat
     ],
   ];
 
-describe('where another server listens', () => {
+describe('if another server listens', () => {
   it.each(CASES)('%s, an error says what answers', async (_what, start, path, said) => {
     const url = await start();
     const error = await failure(connect(url + path, { WebSocket }));

@@ -226,7 +226,7 @@ export const HTTP: readonly Attack[] = [
   },
   {
     ...base,
-    name: 'keys that nobody has',
+    name: 'keys that no client has',
     async run(scene) {
       const surprises = new Surprises(404);
       let at = 0;
@@ -315,7 +315,7 @@ export const HTTP: readonly Attack[] = [
   },
   {
     ...base,
-    name: 'pages that nobody reads, over HTTP',
+    name: 'unread pages, over HTTP',
     sessions: 4,
     goesOn: true,
     async run(scene) {

@@ -79,14 +79,14 @@ it.each([7.5, 8.5, 11.5])('a file of %s MB arrives', async (megabytes) => {
   expect([chat.status, chat.error, sizes]).toEqual(['ready', undefined, [url.length]]);
 });
 
-it('what would take much more memory than was sent is refused, and the session lives', async () => {
+it('a value that would take much more memory than its bytes is refused, and the session lives', async () => {
   const session = await serve({ onRequest: (request) => ({ json: [typeof request.json()] }) });
   const braces = `[${'{},'.repeat(1_000_000)}{}]`;
   await expect(session.request(braces)).rejects.toMatchObject({ code: 'too_many_values', side: 'remote' });
   expect((await session.request('[{}]')).json()).toEqual(['object']);
 });
 
-it('what the application limits is limited', async () => {
+it('a value beyond a limit of the application is refused', async () => {
   const session = await serve({
     limits: { maxArrayLength: 10_000 },
     onRequest: (request) => ({ json: typeof request.json() }),

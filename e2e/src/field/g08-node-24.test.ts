@@ -29,7 +29,7 @@ describe.skipIf(otherNodeMissing !== undefined)(otherNodeMissing ?? 'under Node 
     });
   });
 
-  it('what an upstream sends is forwarded unchanged', async () => {
+  it('answers of an upstream are forwarded unchanged', async () => {
     expect(await child.call('compareTable')).toEqual([]);
   });
 

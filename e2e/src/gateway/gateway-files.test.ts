@@ -337,11 +337,11 @@ it('a producer that fails fails the call, and the upstream gets no whole form', 
 it.each([
   ['onRequest', (gateway: RequestHandler) => gateway],
   [
-    'what a chat handler passes on',
+    'the rest of a chat handler',
     (gateway: RequestHandler) => chatHandler(() => [] as never, { otherwise: gateway }),
   ],
   [
-    'what a contract passes on',
+    'the rest of a contract',
     (gateway: RequestHandler) => serve(defineContract({}), {}, { otherwise: gateway }),
   ],
 ])(

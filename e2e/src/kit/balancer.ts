@@ -11,7 +11,7 @@ export interface Balancer extends AsyncDisposable {
 
 /**
  * @param ports of the nodes; asked for each request. One that refuses a connection is passed over.
- * @param takes whether an answer is kept from the client.
+ * @param takes whether the balancer keeps an answer from the client.
  */
 export async function openBalancer(
   ports: () => readonly number[],

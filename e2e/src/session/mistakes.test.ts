@@ -100,7 +100,7 @@ describe('a server', () => {
   });
 });
 
-describe('where to connect', () => {
+describe('the address of a connection', () => {
   let port = 0;
   const dial = (url: string, options: ClientOptions = {}) => connect(url, { WebSocket, ...options });
 

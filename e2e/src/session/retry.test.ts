@@ -85,7 +85,7 @@ const textOf = async (stream: AsyncIterable<{ readonly text: string }>): Promise
 
 const RETRY = { retry: true } as const;
 
-describe('what was not written when the session was lost', () => {
+describe('a call that was not written when the session was lost', () => {
   it('moves on to the next one in its order, if its sender asked for that', async () => {
     const { session, heard, resets, lose, replace } = await setUp();
     await session.send('first', RETRY);
@@ -147,7 +147,7 @@ describe('what was not written when the session was lost', () => {
   });
 });
 
-describe('what may have arrived', () => {
+describe('a call that may have arrived', () => {
   it('is reported as unknown and never repeated', async () => {
     const { session, proxy, heard, resets, replace } = await setUp();
     await session.send('before', RETRY);

@@ -115,7 +115,7 @@ describe('the server knows of its client', () => {
     expect([session?.remoteAddress, session?.userAgent]).toEqual(['127.0.0.1', undefined]);
   });
 
-  it('what holds for its newest connection, and since when its session is there', async () => {
+  it('data of its newest connection, and since when its session is there', async () => {
     const { server, port } = await listen({
       trustedProxies: ['127.0.0.1'],
       authenticate: () => ({ principal: 'ann' }),

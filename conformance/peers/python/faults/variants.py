@@ -184,7 +184,7 @@ def credit_at_once() -> None:
 
 
 def speaks_at_once() -> None:
-    """PING, and a message of a type that nobody knows, come right behind ACCEPT."""
+    """PING, and a message of an unknown type, come right behind ACCEPT."""
 
     def say(over: session.Session) -> None:
         over._say("PING", {})

@@ -185,7 +185,7 @@ export const GOAWAY: readonly Scenario[] = [
       const session = await kit.sessionAnew();
       await session.requires('drain');
       session.answersPings = false;
-      // A frame that nobody acknowledges, and silence, make a server ask.
+      // An unacknowledged frame, and silence, make a server ask.
       session.link.acknowledges = false;
       await session.answer({ test: 'say', messages: 1, size: 20 });
       const asks = () => session.controls.some(({ type }) => type === 'PING') || undefined;

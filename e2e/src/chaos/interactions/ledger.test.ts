@@ -124,7 +124,7 @@ describe('the ledger of a history', () => {
         'd0: told d1 what it has not read, and was told nothing of: 3 (sess_ann to sess_bob)',
       ]);
       expect(told(reads(1, 2, 3, 4))).toEqual([
-        'd1.0: read number 4 of d0 (sess_ann), which nobody has told it',
+        'd1.0: read number 4 of d0 (sess_ann), which was not told to it',
       ]);
     });
 

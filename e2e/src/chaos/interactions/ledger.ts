@@ -104,7 +104,7 @@ export class InteractionLedger extends Ledger {
   echo(text: string): void {
     const [name = '', number, count] = text.split(' ');
     const user = this.#pages.has(name) ? this.user(name) : undefined;
-    if (user === undefined) return this.fault('server', `answered what nobody has said: ${text}`);
+    if (user === undefined) return this.fault('server', `answered a question that was not asked: ${text}`);
     // A message that was not sent when the session ended goes to the next one, and those before it may be lost with the former.
     if (this.#isOver(name) && (Number(number) > user.heard || count === '1')) {
       user.heard = Math.max(user.heard, Number(number));

@@ -71,7 +71,7 @@ export class Told {
     const line = this.#lines.get(`${session} ${receiver.agent}`);
     const what = `number ${number} of ${agent} (${session})`;
     if (line === undefined || !(number <= line.last))
-      return this.#fault(receiver.name, `read ${what}, which nobody has told it`);
+      return this.#fault(receiver.name, `read ${what}, which was not told to it`);
     this.counts.read++;
     line.read.add(number);
     if (isMarked) {

@@ -525,7 +525,7 @@ const encodings: readonly Case[] = [
     },
   },
   {
-    name: 'a coding that nobody knows',
+    name: 'an unknown coding',
     answer: coded('rot13', bytes),
     named: [
       undecoded('upstream_unusable', 'the upstream coded its body as "rot13", which cannot be decoded here'),

@@ -33,7 +33,7 @@ export class Sight {
     this.#wait();
   }
 
-  /** The reader is done, so nobody waits for it. */
+  /** The reader is done, so the case does not wait for it. */
   end(): void {
     this.#isOver = true;
     this.report('');

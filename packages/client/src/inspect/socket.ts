@@ -17,7 +17,7 @@ export interface SocketWatcher {
 }
 
 /**
- * A WebSocket class that reports to `watcher`. The session does not notice: what the watcher throws is printed, once.
+ * A WebSocket class that reports to `watcher`. The session does not notice: an error of the watcher is printed, once.
  *
  * @param WebSocket the class to extend: that of the runtime, or that of `ws`.
  */

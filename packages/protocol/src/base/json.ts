@@ -60,7 +60,7 @@ export function parseContent<T = unknown>(
   return parse(text);
 }
 
-/** Of the message limit: what any value may take, however few bytes the peer has sent for it. */
+/** The share of the message limit that any value may take, however few bytes the peer has sent for it. */
 const UNPAID_PART = 1 / 2;
 /** Bytes of memory for each byte that the peer has sent. */
 const PAID_FACTOR = 32;

@@ -89,7 +89,7 @@ export interface ReceivedBody {
   readonly address?: string | undefined;
   /** Credit of its stream that the body uses up until the application has taken it. */
   readonly charge: number;
-  /** Of token IDs: what counts the bytes of their text, once it is known; see {@link countText}. */
+  /** Of token IDs: counts the bytes of their text, once it is known; see {@link countText}. */
   count?: BodyCount | undefined;
   /** The sender's scan result; only in `m2m.v1.json`. */
   readonly securityStatus?: SecurityStatus | undefined;

@@ -74,7 +74,7 @@ export interface LinkParameters {
 /** The options that the HELLO or ACCEPT of an end depends on. */
 export interface AgreementOptions {
   readonly subprotocol: Subprotocol;
-  /** Client: what it offers. Server: what it supports. */
+  /** Client: the capabilities that it offers. Server: those that it supports. */
   readonly capabilities: Capabilities;
   readonly limits: Limits;
   readonly timers: Timers;

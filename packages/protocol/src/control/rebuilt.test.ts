@@ -13,7 +13,7 @@ const HAVE: Have = {
 
 const parsed = (changes: object) => readHave({ ...haveFields(HAVE), ...changes });
 
-describe('what a client of a durable session has', () => {
+describe('the state of the client of a durable session', () => {
   it('is read as it was written', () => {
     expect(haveFields(HAVE)['streams']).toEqual([3, 2, 1, 9, 0, 2]);
     expect(readHave(haveFields(HAVE))).toEqual(HAVE);
@@ -43,7 +43,7 @@ describe('what a client of a durable session has', () => {
   });
 });
 
-describe('what the server of a durable session has', () => {
+describe('the state of the server of a durable session', () => {
   const answer = (kept: object) => readKept({ ...kept });
 
   it('is read as it was written', () => {

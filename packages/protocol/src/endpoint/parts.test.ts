@@ -3,7 +3,7 @@ import type { Encoding } from '../tokenizer/encoding.js';
 import { loadedEncodings } from '../tokenizer/loaded.js';
 import { parts } from './parts-web.js';
 
-describe('what a page offers by default', () => {
+describe('the default offer of a page', () => {
   const LIGHT = ['TOKEN', 'DICTIONARY', 'NONE'];
   afterEach(() => loadedEncodings.clear());
 

@@ -11,7 +11,7 @@ import { usualOffer } from './usual-offer.js';
 const USUAL = { extensions: { rebuild: false, move: true, durable: true } };
 const limits = resolveLimits({}, CLIENT_LIMITS);
 
-describe('what most pages offer', () => {
+describe('the offer of most pages', () => {
   // Other tests of the process may have loaded some.
   const others = [...loadedEncodings];
   beforeEach(() => loadedEncodings.clear());

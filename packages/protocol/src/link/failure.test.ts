@@ -16,7 +16,7 @@ const OWN = [
   'timeout',
 ];
 
-describe('what a handler throws', () => {
+describe('an error of a handler', () => {
   it('arrives with its code, message and data if it is a RequestError', () => {
     const error = fc.record({
       code: fc.stringMatching(/^[a-z0-9_]{1,64}$/),

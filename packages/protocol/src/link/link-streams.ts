@@ -30,8 +30,8 @@ export interface LinkStreamsParts extends StreamParts {
 }
 
 /**
- * The half of a link that requests, their answers and tensors need: what frames of streams mean, and the commands that open,
- * answer and end streams. A link makes it with the first of either; a page loads its code then.
+ * The half of a link that requests, their answers and tensors need: it reads frames of streams, and has the commands that
+ * open, answer and end streams. A link makes it with the first of either; a page loads its code then.
  */
 export class LinkStreams extends StreamCloser {
   readonly #parts: LinkStreamsParts;

@@ -157,7 +157,7 @@ describe('in JSON envelopes', () => {
   });
 });
 
-describe('what was not negotiated', () => {
+describe('use that was not negotiated', () => {
   const bodies = [
     [BodyCodec.PLAIN, 'NONE'],
     [BodyCodec.TOKEN_NATIVE, 'TOKEN_NATIVE'],
@@ -239,7 +239,7 @@ describe('a body is sent at n bytes and refused at n + 1, where n is the smalles
   });
 });
 
-describe('what may be sent, by the state of the session', () => {
+describe('sending, by the state of the session', () => {
   const CLOSING = { state: 'closing', isOpen: false } as const;
   const CLOSE_SENT = { ...CLOSING, hasSentClose: true } as const;
   const ENDED = { ...CLOSE_SENT, state: 'closed', hasEnded: true } as const;

@@ -82,7 +82,7 @@ export interface SessionChannel extends Channel {
   readonly isBehind?: boolean;
   /** Server: the client knows that the record was behind. */
   handleBehindTold?(): void;
-  /** Client: what it has, for a server that has nothing of the link any more. */
+  /** Client: its state, for a server that no longer has the link. */
   stateHave?(): Fields;
   /** Client: as {@link stateHave}, of what the next page will have. */
   readonly left?: Fields;

@@ -134,7 +134,7 @@ describe('a session that closes', () => {
   });
 });
 
-describe('what an application says with its close', () => {
+describe('the statement of an application with its close', () => {
   it('reaches the other end, which knows who has closed', () => {
     const simulation = established();
     const { client, server } = simulation;
@@ -170,7 +170,7 @@ describe('what an application says with its close', () => {
     }
   });
 
-  it('is said again over the next connection', () => {
+  it('is sent again over the next connection', () => {
     const simulation = established({ delayMs: 10 });
     const { client, server } = simulation;
     server.core.close(CloseReason.NORMAL, 'spam', 0, 'kicked');

@@ -12,7 +12,7 @@ export interface Ticket {
   readonly attempt: number;
   /** Counted frames that were received. */
   readonly received: number;
-  /** Of a recorded session: what the page has, as HELLO states it, but for requests. */
+  /** Of a recorded session: the counts of the page, as HELLO states them, but for requests. */
   readonly have?: Fields | undefined;
 }
 

@@ -57,7 +57,7 @@ export interface Role extends RoleDeadlines {
   readonly retryAfterMs: number;
   /** Server: creates the channel of a session with a link. @default a `LinkChannel` */
   createChannel?(host: ChannelHost, options: ChannelOptions): SessionChannel;
-  /** Client: what another page needs to take the session up. */
+  /** Client: the data with which another page takes the session up. */
   readonly ticket: Ticket | undefined;
   /** See {@link SessionCore}. */
   readonly proof: Ticket | undefined;

@@ -66,7 +66,7 @@ const FORGETFUL: Readonly<Record<string, (fields: Plain) => void>> = {
   'that a stream is cancelled': ({ link }) => each(link.streams.open, (stream) => replace(stream, 1, 0)),
   'credit that was spent': ({ link }) => forget(link, 'spent'),
   'credit that was granted': ({ link }) => forget(link.granted, 'accounts'),
-  'what the application has consumed': ({ link }) =>
+  'credit that the application has consumed': ({ link }) =>
     each(link.granted.accounts, (account) => replace(account, 2, 0)),
   'the count of received frames': ({ link }) => Object.assign(link, { received: [0, 0, 0, null] }),
   'when to acknowledge': ({ link }) => replace(link.received, 3, null),
@@ -93,7 +93,7 @@ const FORGETFUL: Readonly<Record<string, (fields: Plain) => void>> = {
   'frames that are not acknowledged': ({ link }) => forgetFrames(link),
   'messages for a rebuilt link': ({ link }) => forget(link.outbox, 'kept'),
   'control frames': ({ link }) => forget(link.outbox, 'control'),
-  'what is queued': ({ link }) => forget(link.outbox, 'lanes'),
+  'queued bodies': ({ link }) => forget(link.outbox, 'lanes'),
   'where a body was cut': ({ link }) => each(link.outbox.lanes, (lane) => replace(lane, 1, 0)),
   'the order of a queue': ({ link }) =>
     each(link.outbox.lanes, (lane) => void lane.push(...lane.splice(3).reverse())),

@@ -375,7 +375,7 @@ describe('requests', () => {
   });
 });
 
-describe('what a former page has left unread', () => {
+describe('the unread rest of a former page', () => {
   it('stays readable, counts as unread, and grants no credit to the next page', () => {
     for (let i = 0; i < 2; i++) page().core.channel.send(body(300, i));
     simulation.advance(50);

@@ -232,7 +232,7 @@ describe('the next deadline of a session', () => {
   });
 });
 
-describe('what is due', () => {
+describe('due work', () => {
   const all = role({ answerDue: 500, credentialsEnd: 500, idleTimeoutMs: 400 });
 
   it('comes one at a time, that of the state first and once', () => {

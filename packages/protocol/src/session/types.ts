@@ -142,7 +142,7 @@ export interface SessionCore {
         readonly isUnseen?: boolean;
       }
     | undefined;
-  /** Client: what another page needs to take the session up; `undefined` if it cannot. */
+  /** Client: the data with which another page takes the session up; `undefined` if it cannot. */
   readonly ticket: Ticket | undefined;
   /**
    * Client: with it, the session that follows this one proves that it is of the same client, which may follow its

@@ -10,7 +10,7 @@ import type { ServerSessionCore, SessionCore, SessionEvent, SessionOptions } fro
 /**
  * Two session cores connected back to back over a simulated link, in virtual time: the main test bench.
  * Frames arrive in order after `delayMs`, and are lost with the connection. A client may change to a second connection
- * while the first one works: what is under way on that still arrives at the server until HELLO does.
+ * while the first one works: frames under way on the first one still arrive at the server until HELLO does.
  */
 
 export interface End {

@@ -42,7 +42,7 @@ function literals(type: 0 | 1, size: number, width: 1 | 2 | 3, bytes: Uint8Array
 const A = 0x61;
 const text = bytesOf('the literals of a block');
 
-/** Frames that were put together by hand: what encoders rarely write. */
+/** Frames that were put together by hand, of kinds that encoders rarely write. */
 export const HANDMADE: readonly KnownFrame[] = [
   {
     name: 'raw and run-length blocks, size in one byte',

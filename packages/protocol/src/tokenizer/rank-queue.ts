@@ -10,7 +10,7 @@ const POSITION_BITS = 13;
 export const MAX_POSITIONS = 1 << POSITION_BITS;
 const POSITION_MASK = MAX_POSITIONS - 1;
 const RANK_MASK = (1 << 18) - 1;
-/** The lowest key without a rank: what the lowest bits of NO_TOKEN make. */
+/** The lowest key without a rank, which the lowest bits of NO_TOKEN make. */
 const NONE = (NO_TOKEN & RANK_MASK) << POSITION_BITS;
 
 export class RankQueue {

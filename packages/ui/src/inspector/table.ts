@@ -65,7 +65,7 @@ export class Table {
 
   /**
    * @param origin of the times, in Unix milliseconds.
-   * @param gone rows that have disappeared above: what is seen stays where it is.
+   * @param gone rows that have disappeared above: the visible rows stay where they are.
    */
   show(rows: readonly Row[], origin: number, gone = 0): void {
     this.#rows = rows;

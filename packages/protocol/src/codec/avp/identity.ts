@@ -6,7 +6,7 @@ import { canonicalJson, compareCodePoints, exactInteger, quoted } from './canoni
 import { type LosslessJson, parseLosslessJson } from './lossless-json.js';
 import { isUint32 } from './tensor.js';
 
-/** The model that an agent runs: what a peer must know to decide whether it can use its tensors. */
+/** The model that an agent runs, which a peer must know to decide whether it can use its tensors. */
 export interface ModelIdentity {
   /** `model_type` of the config, for example `llama`. In all fields, an empty string or 0 means unknown. */
   readonly modelFamily: string;

@@ -4,7 +4,7 @@ import { concatBytes } from '../../base/bytes.js';
  * Server-sent events as the parts of a reply. A part is exactly the data of one event. An event with a name
  * or an ID, or with data that looks like field lines, is sent as its field lines instead; JSON never begins
  * like one. An empty part is not an event: it shows that the reply has begun, or that its source lives. Neither is a part that ends with
- * {@link AS_IS}: what is before that stands in the stream as it is.
+ * {@link AS_IS}: the text before that stands in the stream as it is.
  */
 
 /** One event of a stream of server-sent events. */

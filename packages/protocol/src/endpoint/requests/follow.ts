@@ -11,7 +11,7 @@ import { replyFields } from './reply-fields.js';
 
 export interface FollowOptions {
   /**
-   * The number of the part after which to begin: what `position` of the reply was when it was read last.
+   * The number of the part after which to begin: `position` of the reply when it was last read.
    *
    * @default 0: from the first part
    */

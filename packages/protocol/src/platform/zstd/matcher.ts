@@ -61,7 +61,7 @@ export class Matcher {
     this.#next = at;
   }
 
-  /** Leaves the positions before `end` out of the chains: what is there is elsewhere as well. */
+  /** Leaves the positions before `end` out of the chains: their content is elsewhere as well. */
   skip(end: number): void {
     const first = this.#next & (this.#earlier.length - 1);
     this.#earlier.fill(SKIPPED, first, first + end - this.#next);

@@ -156,8 +156,8 @@ export class DurableChannel extends RecordingChannel implements DurableSession {
   }
 
   /**
-   * The messages of the page are counted behind those of pages before: what they have written and this process has not got
-   * is gone with them, and its numbers are not used again.
+   * The messages of the page are counted behind those of former pages: messages that these have written and this
+   * process has not got are gone with them, and their numbers are not used again.
    */
   #countFrom({ written }: Have): void {
     if (this.isRestored) return this.#warnOf(this.messages.skipTo(written));

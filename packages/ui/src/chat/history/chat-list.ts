@@ -103,7 +103,7 @@ export function createChatList(chats: Chats, { onOpen, onShown }: ChatListEvents
     const painting = ++paintings;
     const text = search.value.trim();
     const [all, found] = await Promise.all([chats.list(), text === '' ? undefined : chats.search(text)]);
-    // A later one has begun, or somebody writes in the list.
+    // A later one has begun, or the user writes in the list.
     if (painting !== paintings || (named !== undefined && list.querySelector('input') !== null)) return;
     const shown = all.filter(({ id }) => found === undefined || found.has(id));
     const groups = new Map<string, ChatRecord[]>();

@@ -14,7 +14,7 @@ export function createUndo(): Undo {
   let run: (() => Promise<void>) | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
   const hide = () => {
-    // Somebody is about to press it.
+    // The user is about to press it.
     if (box.matches(':hover, :focus-within')) return wait();
     box.hidden = true;
     run = undefined;
