@@ -236,7 +236,7 @@ class Hub {
     throw failure;
   }
 
-  /** Notices a tab that goes without a word. Returns what notes a sign of life. */
+  /** Notices a tab that goes without a sign. Returns a function that notes a sign of life. */
   #watch(guest: Guest): () => void {
     const leave = () => void this.#leave(guest).then(() => guest.close());
     const beat = () => guest.post({ type: 'here' });

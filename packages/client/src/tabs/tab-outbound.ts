@@ -48,7 +48,7 @@ type End = Extract<FromHost, { type: 'end' }>;
 interface OpenCall {
   readonly kind: UnconfirmedBody['kind'] | 'flush';
   readonly charge: number;
-  /** The body waits at the host, or is on its way there. */
+  /** The body waits at the host, or is under way to it. */
   isUploading: boolean;
   /** Clock reading in milliseconds when its time is over, `Infinity` if never; measured here until the host has the call. */
   readonly deadline: number;

@@ -71,7 +71,7 @@ export const ResumeRefusal = {
 } as const;
 export type ResumeRefusal = (typeof ResumeRefusal)[keyof typeof ResumeRefusal];
 
-/** Of a session that was resumed: its record lacks turns of which the client has heard. */
+/** Of a session that was resumed: its record lacks turns that the client has seen. */
 export const RECORD_BEHIND = 'record_behind';
 
 /** The part of ACCEPT that is about resuming. */

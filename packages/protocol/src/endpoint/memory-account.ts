@@ -5,7 +5,7 @@ import type { SessionCore } from '../session/types.js';
 
 /** Sessions that hold fewer bytes than this have no account. */
 const MIN_COUNTED = 64 * 1024;
-/** Bytes of memory of a waiting message beside its content, at this end or on its way to another session. */
+/** Bytes of memory of a waiting message beside its content, at this end or under way to another session. */
 const MESSAGE_MEMORY = 512;
 /** Bytes of memory of an open stream with its handler; the first {@link FREE_STREAMS} are not counted. */
 const STREAM_MEMORY = 8 * 1024;
@@ -100,7 +100,7 @@ export class MemoryAccount {
     this.#shortage = this.memory.queue(1, {
       now: options.clock.now(),
       begin: (reservation) => {
-        // It was only to wait for it: a session that keeps a byte has no room for a body that needs all.
+        // The byte was reserved only to wait: a body that needs all the memory does not fit beside it.
         reservation.release();
         grantAgain();
       },

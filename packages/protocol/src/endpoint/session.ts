@@ -111,7 +111,7 @@ export interface OwnEvents {
   undelivered: Undelivered;
   /** The client sends as much as a rate limit allows, and the rest waits there. At most once a minute while it lasts. */
   throttled: Throttled;
-  /** Server: the client has made no room for 10 seconds, as it reads no messages, and these wait. Told once. */
+  /** Server: the client has read no messages for 10 seconds, so those for it wait. Reported once. */
   unread: UnreadMessages;
 }
 

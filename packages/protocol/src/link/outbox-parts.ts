@@ -13,7 +13,7 @@ export interface OutboxListener {
 
 export interface OutboxParts extends BodyWriterParts {
   readonly listener?: OutboxListener | undefined;
-  /** Hears that a counted frame waits to be written, before which it may put its own. */
+  /** Is notified that a counted frame waits to be written, and may put its own frame before it. */
   readonly acknowledgement?: Pick<Acknowledgement, 'handleWriting'> | undefined;
   /**
    * Bytes of memory for frames that await confirmation. Beyond it nothing more is written: a peer that reads

@@ -78,7 +78,7 @@ export interface SessionChannel extends Channel {
   /** @param isReloaded whether the client is a page that was loaded again, which has nothing else. */
   canGoOnFrom?(have: Fields, isReloaded: boolean): boolean;
   goOnFrom?(have: Fields, isReloaded: boolean): RebuiltLink;
-  /** Server: the record lacks commits of which the client has heard, and the client may not know that. */
+  /** Server: the record lacks commits whose effects the client has seen, and the client may not know that. */
   readonly isBehind?: boolean;
   /** Server: the client knows that the record was behind. */
   handleBehindTold?(): void;

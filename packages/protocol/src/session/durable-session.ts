@@ -46,7 +46,7 @@ export interface NumberedBody {
 
 /** The changes of one request of the client, and of its reply. */
 export interface StreamCommit {
-  /** Its handler is about to be called, for the so-many-th time. */
+  /** How often its handler has been called, with the call that is about to begin. */
   readonly attempt: number | undefined;
   /** The handler is to be called again if this process dies. */
   readonly isRepeatable: boolean;

@@ -34,7 +34,7 @@ export class Rebuilding {
     this.#options = options;
   }
 
-  /** Its state beside the messages that the outbox keeps. Whether credit is held is for the driver to say again. */
+  /** Its state beside the messages that the outbox keeps. The driver has to say again whether credit is held. */
   snapshot(): FormerLinks {
     return { unread: this.unread, handled: this.#handled };
   }

@@ -26,7 +26,7 @@ export interface RequestContext<Of extends Session = Session> {
   runToCompletion(): void;
   /** The metadata of the request; empty if it has none. */
   readonly metadata: Metadata;
-  /** The handler is called for the so-many-th time: more than 1 only after {@link onLost} with `again`. */
+  /** How often the handler has been called, this call included: more than 1 only after {@link onLost} with `again`. */
   readonly attempt: number;
   /**
    * The parts that former calls of the handler have yielded and that are recorded, oldest first. The requester gets each

@@ -11,7 +11,7 @@ const STREAM: StreamRecord = { attempt: 1, isRepeatable: false, kept: undefined,
 const streamsOf = (stream: Partial<StreamRecord>) => new Map([[1, { ...STREAM, ...stream }]]);
 const COMPLETE = new Uint8Array(0);
 
-/** A session with what a client has heard: two messages, an acknowledgement, and a request with a part. */
+/** A session of which a client has received two messages, an acknowledgement, and a request with a part. */
 function begun(): Pair {
   const pair = new Pair().run().record();
   for (const text of ['one', 'two']) {
@@ -158,7 +158,7 @@ describe('a request of which the client has received more than is recorded', () 
     expect(textsOf(pair.told, 'request')).toEqual([]);
   });
 
-  it('is one that the client has heard to its end', () => {
+  it('is one that the client has received to its end', () => {
     const pair = asked(true);
     pair.server.channel.end(1);
     pair.record().later(1_000);

@@ -36,7 +36,7 @@ export interface Continuation {
   readonly forgotten: readonly number[];
   /** The client has cancelled these. */
   readonly cancelled: readonly number[];
-  /** Over, for the client to hear the rest; those without an entry were forgotten by the engine. */
+  /** Over, but the client still gets the rest; those without an entry were forgotten by the engine. */
   readonly over: readonly number[];
   /** The handlers of these have died, and are not called again. */
   readonly interrupted: readonly number[];
