@@ -3,12 +3,16 @@ import { networkInterfaces } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
 import { admin, createServer, metrics, type Server, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
-import type {
-  AdminEvent,
-  AdminSessions,
-  AdminState,
+import WebSocket from 'ws';
+import {
+  type AdminEvent,
+  type AdminHistory,
+  type AdminSessions,
+  type AdminState,
+  figuresOf,
+  type SessionTimeline,
 } from '../../../packages/server/src/operate/admin/figures.js';
-import { run } from '../kit/cli-process.js';
+import { collect, freePort, run, start, startServing } from '../kit/cli-process.js';
 import { createCuttingProxy } from '../kit/cutting-proxy.js';
 import { createPeers, failure } from '../kit/peers.js';
 import { merged } from '../kit/server-options.js';
@@ -349,6 +353,94 @@ describe('the admin port', () => {
     proxy.refuse(true);
     proxy.cut();
     await expect.poll(carried).toEqual([undefined, undefined]);
+  });
+
+  it('remembers what has happened to a session and what the server did, and tells closed pages from lost ones', async () => {
+    const { url, port, admin } = await serve({
+      timers: { resumeWindowMs: 1_000 },
+      authenticate: ({ token }) => ({ principal: token ?? 'none' }),
+    });
+    const proxy = peers.use(await createCuttingProxy(port));
+    const session = await peers.dial(url.replace(String(port), String(proxy.port)), { token: 'user-1' });
+    for (let i = 0; i < 30; i++) await session.request(`question ${i}`);
+    proxy.cut();
+    const read = async () => json<SessionTimeline>(await ask(admin, `/admin/sessions/${session.id}`));
+    await expect.poll(async () => (await read()).marks.at(-1)?.what).toBe('back');
+    const timeline = await read();
+    expect(timeline.session).toMatchObject({ principal: 'user-1', awaySince: null, silentMs: null });
+    // How it began stays; of the others, the newest ones.
+    expect(timeline.marks).toHaveLength(24);
+    expect(timeline.marks[0]?.what).toBe('opened');
+    expect(timeline.marks.at(-1)).toMatchObject({ what: 'back', awayMs: expect.any(Number) });
+    expect(timeline.dropped).toBe(32 - 24);
+    expect((await ask(admin, '/admin/sessions/sess_none')).status).toBe(404);
+
+    const { points } = json<AdminHistory>(await ask(admin, '/admin/history'));
+    expect(points[0]).toMatchObject({ connected: 0, requests: 0 });
+    expect((await ask(admin, '/admin/history?rangeMs=x')).status).toBe(400);
+    expect(json<AdminHistory>(await ask(admin, '/admin/history?rangeMs=0')).points).toEqual([]);
+
+    const events: AdminEvent[] = [];
+    const close = await readEvents(admin, (event) => events.push(event));
+    await expect
+      .poll(() => events.find(({ event }) => event === 'session.resumed')?.fields)
+      .toMatchObject({ principal: 'user-1', awayMs: expect.any(Number) });
+    expect(events.find(({ event }) => event === 'session.accepted')?.fields['principal']).toBe('user-1');
+    expect(new Set(events.map(({ id }) => id)).size).toBe(events.length);
+
+    // A browser closes the WebSocket of a page that goes with 1001; a network that goes says nothing.
+    let socket: WebSocket | undefined;
+    class Page extends WebSocket {
+      constructor(address: string, protocols: string[]) {
+        super(address, protocols);
+        socket = this;
+      }
+    }
+    await peers.dial(url, { token: 'page', reconnect: false, WebSocket: Page });
+    socket?.close(1001);
+    proxy.refuse(true);
+    proxy.cut();
+    const figures = async () => figuresOf(json<AdminState>(await ask(admin, '/admin/state')), undefined);
+    await expect.poll(figures, { timeout: 10_000 }).toMatchObject({ left: 1, lost: 1, suspended: 0 });
+    await expect
+      .poll(() =>
+        events
+          .filter(({ event }) => event === 'session.ended')
+          .map(({ fields }) => [fields['principal'], fields['reason']]),
+      )
+      .toEqual(
+        expect.arrayContaining([
+          ['page', 'page_left'],
+          ['user-1', 'session_lost'],
+        ]),
+      );
+    close();
+  });
+
+  it('is read by parlance top, which stays while the server is killed and started again', async () => {
+    const ports = ['--port', await freePort(), '--admin-port', await freePort()];
+    const begin = () => startServing(ports, { PARLANCE_ADMIN_TOKEN: TOKEN });
+    const first = await begin();
+    const top = start(['top', '--json', '--interval', '200', `127.0.0.1:${ports[3]}`], {
+      PARLANCE_ADMIN_TOKEN: TOKEN,
+    });
+    const said = collect(top.stdout);
+    const looks = () =>
+      said()
+        .split('\n')
+        .slice(0, -1)
+        .map(
+          (line) => JSON.parse(line) as { awayMs?: number; startedAt?: number; health?: { level: string }[] },
+        );
+    await expect.poll(() => looks().at(-1)?.health?.[0]?.level, { timeout: 20_000 }).toBe('well');
+    const { startedAt } = looks().at(-1) ?? {};
+    await first.stop('SIGKILL');
+    await expect.poll(() => looks().at(-1)?.awayMs, { timeout: 20_000 }).toBeGreaterThan(500);
+    const second = await begin();
+    await expect.poll(() => looks().at(-1)?.startedAt, { timeout: 20_000 }).toBeGreaterThan(startedAt ?? 0);
+    expect(top.exitCode).toBeNull();
+    top.kill();
+    await second.stop();
   });
 
   it('is what parlance top reads', async () => {

@@ -59,6 +59,9 @@ export class Core extends SessionInternals implements SessionCore {
   get roundTripMs(): number | undefined {
     return this.timers.liveness.roundTripMs;
   }
+  silentMs(now: number): number | undefined {
+    return this.timers.liveness.silentMs(now);
+  }
   get goAway(): GoAwayPayload | undefined {
     return this.role.goAway;
   }

@@ -8,6 +8,8 @@ const WAITING_PING_MS = 5_000;
 const PROBE_MS = 3_000;
 /** PINGs in a row that may stay unanswered before the connection counts as lost. */
 const MAX_MISSED_PONGS = 3;
+/** How long the PONG of a client that is heard may take, in milliseconds. */
+const SILENT_MS = 2_000;
 
 /** The deadline that became due; a session handles one at a time. */
 export type Due =
@@ -178,6 +180,12 @@ export class Liveness {
   handleReceived(now: number): void {
     this.lastReceived = now;
     this.#missed = 0;
+  }
+
+  /** How long nothing has come, in milliseconds, if a PING has waited for its PONG for two seconds. */
+  silentMs(now: number): number | undefined {
+    const isSilent = this.#pongDue !== undefined && this.lastReceived <= this.#pingSentAt;
+    return isSilent && now - this.#pingSentAt >= SILENT_MS ? now - this.lastReceived : undefined;
   }
 
   /** A new connection: a PING of the previous one is never answered. */

@@ -131,6 +131,8 @@ export interface SessionCore {
   unconfirmed(): Unconfirmed;
   /** Milliseconds between the last PING and its PONG. */
   readonly roundTripMs: number | undefined;
+  /** How long nothing has come, in milliseconds, if a PING is unanswered; `undefined` if the peer is heard. */
+  silentMs(now: number): number | undefined;
   /** The last GOAWAY without `move`: at the client the received one, at the server the one that it sent. */
   readonly goAway: GoAwayPayload | undefined;
   /** Server: checks resume tokens of the session, also after its end; `undefined` without resume. */

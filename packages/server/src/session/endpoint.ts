@@ -119,7 +119,15 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
 
   /** Why it is over, in one word. */
   endOf(error: ProtocolError | undefined): string {
-    return this.hasMoved ? 'moved' : (error?.code ?? 'closed');
+    if (this.hasMoved) return 'moved';
+    // Browsers say so of a page that is closed, left or loaded again; here it has not come back.
+    if (error?.code === 'session_lost' && this.lostWith === CloseCode.GOING_AWAY) return 'page_left';
+    return error?.code ?? 'closed';
+  }
+
+  /** How long its client has not been heard although it is connected, in milliseconds; `undefined` if it is heard. */
+  get silentMs(): number | undefined {
+    return this.hasWire ? this.core.silentMs(this.options.clock.now()) : undefined;
   }
 
   get hasWire(): boolean {

@@ -286,7 +286,11 @@ export abstract class MovingEndpoint extends Endpoint {
     else this.onChange?.();
   }
 
+  /** How its last connection has closed. */
+  protected lostWith: number | undefined;
+
   override handleDisconnected(code: number, reason: string, wire: Wire | undefined = this.wire): void {
+    if (wire === this.wire) this.lostWith = code;
     if (!this.#isFrozen && this.#input === undefined) super.handleDisconnected(code, reason, wire);
     else if (wire !== undefined && wire === this.wire) this.#lost ??= { code, reason };
   }

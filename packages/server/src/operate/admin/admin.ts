@@ -2,16 +2,21 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isProtocolError, type Logger } from '@parlance/protocol';
 import { guardLater, loggable } from '@parlance/protocol/internal';
+import type { FeedEvent } from '../../base/event-feed.js';
 import { limitedLog } from '../../base/limited-log.js';
 import type { DrainOptions } from '../../server/drain-options.js';
 import { NODE, type OwnHost } from '../../server/features/own-feature.js';
+import type { ServerEndpoint } from '../../session/endpoint.js';
 import { closeListener, type Listener, type Listening, openListener } from '../../transport/http/listener.js';
 import { bearerToken, checkHost, checkOrigin, pathOf } from '../../transport/http/site.js';
 import type { Metrics } from '../observe/metrics.js';
 import { AdminEvents } from './events.js';
-import type { AdminState } from './figures.js';
+import { History, SAMPLE_MS } from './history.js';
+import type { Journals } from './journal.js';
 import type { ResolvedAdminOptions } from './options.js';
-import { listSessions } from './sessions.js';
+import { pointOf } from './points.js';
+import type { AdminState, SessionTimeline } from './report.js';
+import { listSessions, rowOf } from './sessions.js';
 import { stateOf } from './state.js';
 
 export type Pages = (request: IncomingMessage, response: ServerResponse) => boolean;
@@ -32,7 +37,12 @@ export class Admin {
   readonly #metrics: Metrics | undefined;
   readonly #pages: Pages;
   readonly #token: Buffer;
+  readonly #journals: Journals;
   readonly #events: AdminEvents;
+  readonly #history = new History();
+  #sampling: NodeJS.Timeout | undefined;
+  /** The last session that has ended: the line that says so comes when it is forgotten. */
+  #ended: ServerEndpoint | undefined;
   readonly #startedAt = Date.now();
   readonly #log: Logger;
   #listener: Listener | undefined;
@@ -42,13 +52,15 @@ export class Admin {
     server: OwnHost,
     metrics: Metrics | undefined,
     pages: Pages,
+    journals: Journals,
   ) {
+    this.#journals = journals;
     this.#options = options;
     this.#server = server;
     this.#metrics = metrics;
     this.#pages = pages;
     this.#token = digest(options.token);
-    this.#events = new AdminEvents(server.options.feed);
+    this.#events = new AdminEvents(server.options.feed, (id, event) => this.#about(id, event));
     this.#log = limitedLog(server.options.logger);
   }
 
@@ -61,8 +73,9 @@ export class Admin {
     server: OwnHost,
     metrics: Metrics | undefined,
     pages: Pages,
+    journals: Journals,
   ): Promise<Admin> {
-    const opened = new Admin(options, server, metrics, pages);
+    const opened = new Admin(options, server, metrics, pages, journals);
     try {
       await opened.#listen();
       return opened;
@@ -73,6 +86,7 @@ export class Admin {
   }
 
   async #listen(): Promise<void> {
+    await this.#sample();
     const { port, host, mode } = this.#options;
     const { options } = this.#server;
     this.#listener = await openListener({ port, host }, options, (request, response) => {
@@ -90,7 +104,26 @@ export class Admin {
     return { port, host, url: `http://${authority}/` };
   }
 
+  handleEnded(session: ServerEndpoint): void {
+    this.#ended = session;
+  }
+
+  #about(id: string, event: string): FeedEvent['fields'] | undefined {
+    const session = this.#server.find(id) ?? (this.#ended?.id === id ? this.#ended : undefined);
+    if (session === undefined) return undefined;
+    const { principal } = session;
+    const last = this.#journals.peek(session)?.marks.at(-1);
+    const isBack = event === 'session.resumed' && last?.what === 'back';
+    return { ...(principal !== undefined && { principal }), ...(isBack && { awayMs: last.awayMs }) };
+  }
+
+  async #sample(): Promise<void> {
+    this.#history.add(pointOf(await this.#state()));
+    this.#sampling = setTimeout(() => guardLater({ crash: () => {} }, this.#sample()), SAMPLE_MS).unref();
+  }
+
   async close(): Promise<void> {
+    clearTimeout(this.#sampling);
     this.#events.close();
     const http = this.#listener?.http;
     this.#listener = undefined;
@@ -164,6 +197,13 @@ export class Admin {
         return fail(response, 400, 'bad_request', 'unknown sort or show, or a wrong limit');
       return send(response, 200, list);
     }
+    if (path === '/admin/history') {
+      const rangeMs = Number(query.get('rangeMs') ?? Infinity);
+      if (!(rangeMs >= 0)) return fail(response, 400, 'bad_request', 'rangeMs: expected milliseconds');
+      return send(response, 200, { points: this.#history.from(Date.now() - rangeMs) });
+    }
+    const [, sessionId] = /^\/admin\/sessions\/([^/]{1,200})$/.exec(path) ?? [];
+    if (sessionId !== undefined) return this.#timeline(response, decodeURIComponent(sessionId));
     if (path !== '/admin/events') return fail(response, 404, 'not_found', 'no such page');
     if (this.#events.isFull) return fail(response, 429, 'rate_limited', 'too many readers of events');
     this.#events.serve(response);
@@ -173,6 +213,8 @@ export class Admin {
     const node = this.#server.use(NODE);
     return stateOf({
       node: node?.engine && node.incarnation,
+      features: this.#server.order(),
+      engine: node?.engine === undefined ? null : node.isStalled ? 'stalled' : 'answers',
       mode: this.#options.mode,
       startedAt: this.#startedAt,
       draining: this.#server.drainProgress,
@@ -182,6 +224,14 @@ export class Admin {
         .map(({ name }) => name),
       samples: (await this.#metrics?.samples()) ?? new Map(),
     });
+  }
+
+  #timeline(response: ServerResponse, sessionId: string): void {
+    const session = this.#server.find(sessionId);
+    if (session === undefined) return fail(response, 404, 'not_found', 'the server has no such session');
+    const { marks = [], dropped = 0 } = this.#journals.peek(session) ?? {};
+    const row = rowOf(session, this.#server.options.timers, this.#server.labels());
+    send(response, 200, { session: row, now: Date.now(), marks, dropped } satisfies SessionTimeline);
   }
 
   #finishDrain(response: ServerResponse): void {

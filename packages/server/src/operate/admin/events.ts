@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { truncateUnits } from '@parlance/protocol/internal';
 import type { EventFeed, FeedEvent } from '../../base/event-feed.js';
-import type { AdminEvent } from './figures.js';
+import type { AdminEvent } from './report.js';
 
 /** Events that a reader gets at once. */
 const KEPT = 200;
@@ -14,14 +14,22 @@ const KEEP_ALIVE_MS = 20_000;
 const MAX_FIELDS = 16;
 const MAX_TEXT = 200;
 
+/** What is known of the session of an event; `undefined` if the session is not. */
+export type About = (session: string, event: string) => FeedEvent['fields'] | undefined;
+
 /** The newest lines of the log, and those to come, as server-sent events. */
 export class AdminEvents {
   readonly #kept: AdminEvent[] = [];
+  readonly #about: About;
+  /** Names this process among those that were here before. */
+  readonly #process = Date.now().toString(36);
+  #count = 0;
   readonly #readers = new Set<ServerResponse>();
   readonly #stop: () => void;
   readonly #alive: NodeJS.Timeout;
 
-  constructor(feed: EventFeed) {
+  constructor(feed: EventFeed, about: About) {
+    this.#about = about;
     this.#stop = feed.subscribe((line) => this.#take(line));
     this.#alive = setInterval(() => this.#write(':\n\n'), KEEP_ALIVE_MS).unref();
   }
@@ -45,7 +53,17 @@ export class AdminEvents {
 
   #take(line: FeedEvent): void {
     if (line.level === 'debug') return;
-    const event = eventOf(line);
+    const { session } = line.fields;
+    const known = typeof session === 'string' ? this.#about(session, line.event) : undefined;
+    // A session that has just been accepted is known a moment later; lines keep their order.
+    queueMicrotask(() => {
+      const told = known ?? (typeof session === 'string' ? this.#about(session, line.event) : undefined);
+      this.#tell({ ...line, fields: { ...told, ...line.fields } });
+    });
+  }
+
+  #tell(line: FeedEvent): void {
+    const event = { id: `${this.#process}-${this.#count++}`, ...eventOf(line) };
     this.#kept.push(event);
     if (this.#kept.length > KEPT) this.#kept.shift();
     this.#write(lineOf(event));
@@ -62,7 +80,7 @@ export class AdminEvents {
 const lineOf = (event: AdminEvent): string => `data: ${JSON.stringify(event)}\n\n`;
 
 /** Plain values only, and of an error its type: its message may quote its input. */
-function eventOf({ at, level, event, message, fields }: FeedEvent): AdminEvent {
+function eventOf({ at, level, event, message, fields }: FeedEvent): Omit<AdminEvent, 'id'> {
   const plain: Record<string, string | number | boolean | null> = {};
   for (const [name, value] of Object.entries(fields).slice(0, MAX_FIELDS)) {
     if (name === 'err') plain['error'] = typeOf(value);

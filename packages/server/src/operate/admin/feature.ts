@@ -1,18 +1,20 @@
-import { isProtocolError, type Logger } from '@parlance/protocol';
-import { loggable } from '@parlance/protocol/internal';
+import { isProtocolError, type Logger, type RequestHandler } from '@parlance/protocol';
+import { loggable, systemClock } from '@parlance/protocol/internal';
 import { type Feature, Service } from '../../server/features/feature.js';
 import type { OwnHooks, OwnHost } from '../../server/features/own-feature.js';
+import type { ServerEndpoint } from '../../session/endpoint.js';
 import type { Listening } from '../../transport/http/listener.js';
 import { Port } from '../../transport/http/port.js';
 import { METRICS, type ServerMetrics } from '../observe/feature.js';
 import { Admin, type Pages } from './admin.js';
+import { Journal, type Journals } from './journal.js';
 import { type AdminOptions, type ResolvedAdminOptions, resolveAdminOptions } from './options.js';
 
 /** The address of the port, once it is open. */
 export const ADMIN = new Service<{ readonly listening: Listening | undefined }>('admin');
 
 /**
- * A port for the operator: `GET /admin/state`, `/admin/sessions` and `/admin/events`, a page that shows them, and, with
+ * A port for the operator: `GET /admin/state`, `/admin/sessions`, `/admin/history` and `/admin/events`, a page that shows them, and, with
  * `mode: 'operate'`, `POST /admin/sessions/ID/close` and `/admin/drain`. Each request presents the token.
  *
  * @throws {ProtocolError} `invalid_option`; its message never contains the token.
@@ -26,12 +28,14 @@ class AdminFeature implements OwnHooks {
   readonly #host: OwnHost;
   readonly #options: ResolvedAdminOptions;
   readonly #metrics: ServerMetrics | undefined;
+  readonly #journals: Journals;
   readonly #port = new Port<Admin>('the admin port is already open', (opened) => opened.close());
 
   constructor(host: OwnHost, options: ResolvedAdminOptions) {
     this.#host = host;
     this.#options = options;
     this.#metrics = host.use(METRICS);
+    this.#journals = host.slot(() => new Journal());
     host.provide(ADMIN, this);
   }
 
@@ -43,8 +47,29 @@ class AdminFeature implements OwnHooks {
     await this.#port.open(async () => {
       const metrics = await this.#metrics?.collect();
       const pages = await pagesOf(this.#host.options.logger);
-      return await Admin.open(this.#options, this.#host, metrics, pages);
+      return await Admin.open(this.#options, this.#host, metrics, pages, this.#journals);
     });
+  }
+
+  ready(session: ServerEndpoint): void {
+    this.#journals.of(session).add({ what: 'opened' });
+  }
+
+  resumed(session: ServerEndpoint): void {
+    const awayMs = session.hasWire ? 0 : Math.round(systemClock.now() - session.lostAt);
+    this.#journals.of(session).add({ what: 'back', awayMs });
+  }
+
+  ended(session: ServerEndpoint): void {
+    this.#port.opened?.handleEnded(session);
+  }
+
+  wrap(next: RequestHandler): RequestHandler {
+    return (request, context) => {
+      const session = this.#host.find(context.session.id);
+      if (session !== undefined) this.#journals.of(session).add({ what: 'request' });
+      return next(request, context);
+    };
   }
 
   close(): Promise<void> {

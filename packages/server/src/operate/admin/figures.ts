@@ -1,76 +1,14 @@
-import type { DrainProgress } from '../../server/drain-options.js';
+import { type AdminState, bucketsOf, total } from './report.js';
 
-export type { DrainProgress };
+export * from './health.js';
+export * from './points.js';
+export type * from './report.js';
+export { bucketsOf };
 
 /**
- * The reports of the admin port, and the figures that people read from them. The dashboard and `parlance top` share
- * this file, so it imports nothing but types.
+ * The figures that people read from the reports of the admin port. The dashboard and `parlance top` share this file and those that it
+ * names, so they import nothing else.
  */
-
-export interface Sample {
-  readonly labels: Readonly<Record<string, string | number>>;
-  readonly value: number;
-}
-
-/** Answer of `GET /admin/state`. */
-export interface AdminState {
-  readonly version: string;
-  /** The name of this node among others; `null` if the server stands alone. */
-  readonly node: string | null;
-  readonly mode: 'read' | 'operate';
-  /** Unix milliseconds. */
-  readonly startedAt: number;
-  readonly now: number;
-  readonly draining: DrainProgress | null;
-  /** The metrics by name, without `parlance_`; histograms with `le` in their labels, and `_count` and `_sum` by name. */
-  readonly metrics: Readonly<Record<string, readonly Sample[]>>;
-  /** Names of metrics that features want to be seen first. */
-  readonly shown: readonly string[];
-}
-
-/** Answer of `GET /admin/sessions`. */
-export interface AdminSessions {
-  /** Of the server, with neither filter nor limit. */
-  readonly total: number;
-  /** Those that pass the filter. */
-  readonly found: number;
-  readonly sessions: readonly SessionRow[];
-}
-
-export interface SessionRow {
-  readonly id: string;
-  readonly principal: string | null;
-  /** Labels that features give it, by name. */
-  readonly labels: Readonly<Record<string, string>>;
-  readonly address: string;
-  readonly state: string;
-  /** Unix milliseconds. */
-  readonly since: number;
-  /** Until when a client that is away may come back, in Unix milliseconds. */
-  readonly suspendedUntil: number | null;
-  readonly streams: number;
-  readonly queuedBytes: number;
-  /** The reason why it waits: `credit`, `rate` (as its client sends too much), or none. */
-  readonly waits: 'credit' | 'rate' | null;
-  readonly roundTripMs: number | null;
-  /** Bytes on the wire. */
-  readonly received: number;
-  readonly sent: number;
-  /** Bytes of content, in both directions. */
-  readonly content: number;
-  readonly algorithms: readonly string[];
-  readonly encoding: string | null;
-}
-
-/** One event of `GET /admin/events`. */
-export interface AdminEvent {
-  /** Unix milliseconds. */
-  readonly at: number;
-  readonly level: string;
-  readonly event: string;
-  readonly message: string;
-  readonly fields: Readonly<Record<string, string | number | boolean | null>>;
-}
 
 /** The figures that an operator looks at. Rates are per second, since the state before. */
 export interface Figures {
@@ -93,8 +31,12 @@ export interface Figures {
   readonly resumed: number;
   /** Sessions that clients came back for, and that the server could not resume. */
   readonly notResumed: number;
-  /** Sessions that ended while their client was away; tabs that were closed are among them, as they say no goodbye. */
+  /** Sessions whose client has vanished and never came back. */
   readonly lost: number;
+  /** Sessions that ended because their page was closed or left: its browser has said so. */
+  readonly left: number;
+  /** Sessions whose client answers no PING. */
+  readonly silent: number;
   readonly gap: Quantiles;
   readonly refused: number;
   readonly tokensPerSecond: number;
@@ -142,6 +84,8 @@ export function figuresOf(state: AdminState, before: AdminState | undefined): Fi
     resumed: now('sessions_accepted_total', { kind: 'resumed' }),
     notResumed: now('resumes_failed_total'),
     lost: now('sessions_ended_total', { reason: 'session_lost' }),
+    left: now('sessions_ended_total', { reason: 'page_left' }),
+    silent: now('sessions_silent'),
     gap: quantiles(state, undefined, 'resume_gap_seconds'),
     refused: now('sessions_refused_total'),
     tokensPerSecond: since('upstream_tokens_total', { direction: 'completion' }) / seconds,
@@ -150,48 +94,17 @@ export function figuresOf(state: AdminState, before: AdminState | undefined): Fi
   };
 }
 
-/** The sum of a metric over all of its samples with these labels. */
-function total(state: AdminState, name: string, labels: Readonly<Record<string, string>> = {}): number {
-  let sum = 0;
-  for (const sample of state.metrics[name] ?? []) {
-    const fits = Object.entries(labels).every(([label, value]) => sample.labels[label] === value);
-    if (fits) sum += sample.value;
-  }
-  return sum;
-}
-
-/** How many values of a histogram fell into each bucket, by its upper bound. @param outcome the label of those that count. */
-export function bucketsOf(
-  state: AdminState,
-  before: AdminState | undefined,
-  name: string,
-  outcome?: string,
-): { readonly bound: number; readonly count: number }[] {
-  const cumulative = (each: AdminState | undefined) =>
-    new Map(
-      (each?.metrics[`${name}_bucket`] ?? [])
-        .filter(({ labels }) => outcome === undefined || labels['outcome'] === outcome)
-        .map(({ labels, value }) => [labels['le'] === '+Inf' ? Infinity : Number(labels['le']), value]),
-    );
-  const earlier = cumulative(before);
-  let below = 0;
-  return [...cumulative(state)]
-    .sort(([a], [b]) => a - b)
-    .map(([bound, value]) => {
-      const upTo = value - (earlier.get(bound) ?? 0);
-      const count = Math.max(0, upTo - below);
-      below = upTo;
-      return { bound, count };
-    });
-}
-
 function quantiles(
   state: AdminState,
   before: AdminState | undefined,
   name: string,
   outcome?: string,
 ): Quantiles {
-  const buckets = bucketsOf(state, before, name, outcome);
+  return quantilesOf(bucketsOf(state, before, name, outcome));
+}
+
+/** Half and nearly all of what fell into buckets. */
+export function quantilesOf(buckets: ReturnType<typeof bucketsOf>): Quantiles {
   return { p50: quantile(buckets, 0.5), p95: quantile(buckets, 0.95) };
 }
 

@@ -1,6 +1,6 @@
 import { packageVersion } from '../../base/package-version.js';
 import type { DrainProgress } from '../../server/drain-options.js';
-import type { AdminState, Sample } from './figures.js';
+import type { AdminState, Sample } from './report.js';
 
 interface Parts {
   readonly node: string | undefined;
@@ -8,6 +8,8 @@ interface Parts {
   readonly startedAt: number;
   readonly draining: DrainProgress | undefined;
   readonly shown: readonly string[];
+  readonly features: readonly string[];
+  readonly engine: AdminState['engine'];
   readonly samples: ReadonlyMap<string, readonly Sample[]>;
 }
 

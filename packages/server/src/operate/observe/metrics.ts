@@ -3,7 +3,7 @@ import { type MetricObjectWithValues, type MetricValue, Registry } from 'prom-cl
 import { packageVersion } from '../../base/package-version.js';
 import type { OwnHost } from '../../server/features/own-feature.js';
 import type { ServerObserver } from '../../session/observer.js';
-import type { Sample } from '../admin/figures.js';
+import type { Sample } from '../admin/report.js';
 import { figureMetrics } from './figures.js';
 import { GatewayMetrics } from './gateway-metrics.js';
 import type { RequestObserver } from './instrument.js';
@@ -103,6 +103,7 @@ export function createMetrics(host: OwnHost, totals: () => Totals): Metrics {
     .set({ version: packageVersion() }, 1);
   const limit = kit.gauge('limit', 'The limits of the server that are finite, by name.', ['name']);
   for (const [name, value] of Object.entries(limits)) if (Number.isFinite(value)) limit.set({ name }, value);
+  limit.set({ name: 'memory' }, host.memory.limit);
   feed.subscribe(({ event }) => {
     if (event === 'scan.blocked' || event === 'scan.failed') blocked.inc();
   });

@@ -1,5 +1,6 @@
 import type { ContextUse } from '@parlance/protocol';
 import type { OwnHost } from '../../server/features/own-feature.js';
+import { addressKey } from '../../transport/http/addresses.js';
 import type { MetricKit } from './metric-kit.js';
 import type { Totals } from './totals.js';
 
@@ -7,16 +8,20 @@ const DIRECTIONS = ['sent', 'received'] as const;
 
 /** Reads what the sessions of a server are doing, and what they have sent and received. */
 export function sessionMetrics(
-  host: Pick<OwnHost, 'sessions' | 'connections' | 'greetings' | 'unserved' | 'drainProgress'>,
+  host: Pick<OwnHost, 'sessions' | 'connections' | 'greetings' | 'unserved' | 'drainProgress' | 'memory'>,
   totalsOf: () => Totals,
   kit: MetricKit,
 ): () => void {
   const connections = kit.gauge('connections', 'Open connections, including those without a session yet.');
   const sessions = kit.gauge('sessions', 'Sessions, by whether they have a connection.', ['state']);
   const blocked = kit.gauge('sessions_blocked', 'Sessions that wait for credit from their peer.');
+  const silent = kit.gauge('sessions_silent', 'Connected sessions whose client answers no PING.');
   const streams = kit.gauge('streams_open', 'Open streams of all sessions, in both directions.');
   const queued = kit.gauge('queued_bytes', 'Bytes of bodies waiting to be written.');
   const context = kit.gauge('context_bytes', 'Bytes of messages that are kept to code others against.');
+  const used = kit.gauge('limit_used', 'How much of a limit is taken where most of it is, by its name.', [
+    'name',
+  ]);
   const draining = kit.gauge('draining', '1 while the server drains, else 0.');
   const wireBytes = kit.counter(
     'wire_bytes',
@@ -39,21 +44,29 @@ export function sessionMetrics(
   ]);
 
   const readSessions = (): void => {
-    const counts = { connected: 0, suspended: 0, blocked: 0, streams: 0, queued: 0, context: 0 };
+    const counts = { connected: 0, suspended: 0, blocked: 0, silent: 0, streams: 0, queued: 0, context: 0 };
+    const [addresses, principals] = [new Map<string, number>(), new Map<string, number>()];
     for (const session of host.sessions.values()) {
+      add(addresses, addressKey(session.ip));
+      if (session.principal !== undefined) add(principals, session.principal);
       const stats = session.stats();
       counts[session.state === 'suspended' ? 'suspended' : 'connected']++;
       counts.streams += stats.openStreams;
       counts.queued += stats.queuedBytes;
       counts.context += bytesOf(stats.context);
       if (stats.blockedOnCredit) counts.blocked++;
+      if (session.silentMs !== undefined) counts.silent++;
     }
     sessions.set({ state: 'connected' }, counts.connected);
     sessions.set({ state: 'suspended' }, counts.suspended);
     blocked.set(counts.blocked);
+    silent.set(counts.silent);
     streams.set(counts.streams);
     queued.set(counts.queued);
     context.set(counts.context);
+    used.set({ name: 'sessionsPerIp' }, most(addresses));
+    used.set({ name: 'sessionsPerPrincipal' }, most(principals));
+    used.set({ name: 'memory' }, host.memory.used);
   };
 
   const readTotals = (): void => {
@@ -84,6 +97,10 @@ export function sessionMetrics(
     draining.set(host.drainProgress === undefined ? 0 : 1);
   };
 }
+
+const add = (counts: Map<string, number>, key: string) => counts.set(key, (counts.get(key) ?? 0) + 1);
+const most = (counts: ReadonlyMap<string, number>) =>
+  [...counts.values()].reduce((all, each) => Math.max(all, each), 0);
 
 function bytesOf(context: { readonly sent: ContextUse; readonly received: ContextUse } | undefined): number {
   return context === undefined ? 0 : context.sent.bytes + context.received.bytes;

@@ -29,7 +29,10 @@ type Having<Hook extends keyof OwnHooks> = Named & {
 };
 
 /** The part of their host that features get from the server itself. */
-export type ServerOfFeatures = Omit<OwnHost, 'slot' | 'provide' | 'use' | 'figures' | 'labels' | 'changed'>;
+export type ServerOfFeatures = Omit<
+  OwnHost,
+  'slot' | 'provide' | 'use' | 'order' | 'figures' | 'labels' | 'changed'
+>;
 
 /** The hooks of all features of a server, in one list for each hook. A hook that no feature has costs nothing. */
 export class InstalledFeatures implements SessionHooks, LeavingHooks {
@@ -66,6 +69,7 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
       slot: (create) => new SlotOfSessions(this.#slots++, create, () => this.#slots),
       provide: (service, value) => void this.#services.set(service, value),
       use: (service) => this.use(service),
+      order: () => this.order,
       figures: () => this.figures,
       labels: () => this.labels,
     };

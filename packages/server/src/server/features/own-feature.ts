@@ -47,6 +47,8 @@ export interface OwnHost extends FeatureHost<ServerEndpoint> {
   drain(options: DrainOptions): Promise<DrainResult>;
   /** The deadline of the drain is now. */
   finishDrain(): void;
+  /** Names of all features, in their order. Complete once all are installed. */
+  order(): readonly string[];
   /** Of all features. Complete once all are installed. */
   figures(): readonly Figure[];
   /** Of all features, as {@link figures}. */
