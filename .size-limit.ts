@@ -63,11 +63,17 @@ export default [
     }),
   },
   {
-    name: 'the dashboard of the admin port',
+    name: 'the dashboard of the admin port at first load, without its charts',
     path: ['packages/ui/src/admin/main.ts', 'packages/ui/admin.css', 'packages/ui/admin.html'],
     gzip: true,
-    limit: '10.1 kB',
-    modifyEsbuildConfig: (config: object) => ({ ...config, ...PAGE_OPTIONS, loader: { '.html': 'copy' } }),
+    limit: '19 kB',
+    // Its charts come later.
+    modifyEsbuildConfig: (config: object) => ({
+      ...config,
+      ...PAGE_OPTIONS,
+      loader: { '.html': 'copy' },
+      plugins: [LIST_EAGER_FILES],
+    }),
   },
   {
     name: 'the inspector at first load, in one file with the client, without the explainer of frames',

@@ -1,145 +1,297 @@
-/** Drawings of the newest figures. Captions beside them say the same to screen readers. */
+import uPlot from 'uplot';
+import { create } from '../shared/dom.js';
+import { bytes, number } from '../shared/format.js';
+import type { Lines } from './trail.js';
 
-const NAMESPACE = 'http://www.w3.org/2000/svg';
-const [WIDTH, HEIGHT] = [400, 110];
-/** Points that are kept: four minutes at one each 2 s. */
-const POINTS = 120;
+/** Three charts over one time. Loaded once the figures are shown, with their library. */
 
-export interface Chart<Point> {
-  readonly element: SVGElement;
-  add(point: Point): void;
+export interface Charts {
+  /** @param bounds of the buckets of {@link Lines.first}, in seconds. */
+  show(lines: Lines, bounds: readonly number[]): void;
 }
 
-/** Bytes, on a logarithmic scale, so that both lines are readable. */
-export function createWireChart(): Chart<{ readonly wire: number; readonly content: number }> {
-  const points: { readonly wire: number; readonly content: number }[] = [];
-  const svg = lineFrame();
-  const content = line('content');
-  const wire = line('wire');
-  svg.append(content, wire);
-  return {
-    element: svg,
-    add(point) {
-      keep(points, point);
-      const logs = points.map((each) => ({ wire: logOf(each.wire), content: logOf(each.content) }));
-      const top = Math.max(1, ...logs.flatMap((each) => [each.wire, each.content]));
-      const bottom = Math.min(top - 1, ...logs.flatMap((each) => [each.wire, each.content]));
-      const y = (value: number) => 6 + ((top - value) / (top - bottom)) * (HEIGHT - 12);
-      content.setAttribute('d', pathOf(logs.map((each) => y(each.content))));
-      wire.setAttribute('d', pathOf(logs.map((each) => y(each.wire))));
-    },
-  };
-}
-
-const logOf = (value: number) => Math.log10(Math.max(1, value));
-
-/** Two areas, one upon the other. */
-export function createSessionsChart(): Chart<{ readonly connected: number; readonly suspended: number }> {
-  const points: { readonly connected: number; readonly suspended: number }[] = [];
-  const svg = lineFrame();
-  const connected = line('connected');
-  const suspended = line('suspended');
-  svg.append(connected, suspended);
-  return {
-    element: svg,
-    add(point) {
-      keep(points, point);
-      const top = Math.max(1, ...points.map((each) => each.connected + each.suspended));
-      const y = (value: number) => HEIGHT - (value / top) * (HEIGHT - 8);
-      connected.setAttribute('d', areaOf(points.map((each) => y(each.connected + each.suspended))));
-      suspended.setAttribute('d', areaOf(points.map((each) => y(each.suspended))));
-    },
-  };
-}
-
-/** Upper bounds of the rows, in seconds. */
-const ROWS: readonly (readonly [bound: number, label: string])[] = [
-  [0.05, '50 ms'],
-  [0.25, '250 ms'],
-  [1, '1 s'],
-  [5, '5 s'],
-  [30, '30 s'],
+const HEIGHT = 170;
+const HEAT_ROWS: readonly (readonly [bound: number, label: string])[] = [
+  [0.05, '≤ 50 ms'],
+  [0.25, '≤ 250 ms'],
+  [1, '≤ 1 s'],
+  [5, '≤ 5 s'],
+  [30, '≤ 30 s'],
   [Infinity, 'more'],
 ];
-const COLUMNS = 40;
-const LABELS = 44;
 
-/** How many replies began within which time, in each interval: the more, the darker. */
-export function createHeatMap(): Chart<readonly { readonly bound: number; readonly count: number }[]> {
-  const columns: number[][] = [];
-  const svg = frame();
-  const [width, height] = [(WIDTH - LABELS) / COLUMNS, HEIGHT / ROWS.length];
-  const cells = ROWS.map((_, row) =>
-    Array.from({ length: COLUMNS }, (_unused, column) => {
-      const place = { x: LABELS + column * width, y: HEIGHT - (row + 1) * height };
-      return draw('rect', { class: 'cell', ...place, width: width - 1, height: height - 1 });
-    }),
-  );
-  const labels = ROWS.map(([, label], row) => {
-    const text = draw('text', { class: 'scale', x: 0, y: HEIGHT - row * height - 5 });
-    text.textContent = label;
-    return text;
-  });
-  svg.append(...cells.flat(), ...labels);
-  return {
-    element: svg,
-    add(buckets) {
-      columns.push(sumsOf(buckets));
-      if (columns.length > COLUMNS) columns.shift();
-      const most = Math.max(1, ...columns.flat());
-      for (const [row, each] of cells.entries()) {
-        for (const [index, cell] of each.entries()) {
-          const count = columns[index - COLUMNS + columns.length]?.[row] ?? 0;
-          cell.setAttribute('fill-opacity', count === 0 ? '0.06' : (0.2 + 0.8 * (count / most)).toFixed(2));
-        }
+interface Kind {
+  readonly title: string;
+  /** Class of its colour, and what it stands for. */
+  readonly legend: readonly (readonly [string, string])[];
+  readonly unit: (value: number) => string;
+  readonly series: readonly { readonly label: string; readonly colour: string; readonly fill?: number }[];
+  readonly values: (lines: Lines) => readonly (readonly (number | null)[])[];
+  readonly hasMarks: boolean;
+}
+
+const KINDS: readonly Kind[] = [
+  {
+    title: 'Bytes per second',
+    legend: [
+      ['other', 'uncompressed'],
+      ['accent', 'on the wire'],
+      ['cut', 'lost'],
+      ['back', 'back'],
+    ],
+    unit: (value) => bytes(Math.round(value)),
+    series: [
+      { label: 'uncompressed', colour: '--other' },
+      { label: 'on the wire', colour: '--accent', fill: 0.15 },
+    ],
+    values: ({ content, wire }) => [content, wire],
+    hasMarks: true,
+  },
+  {
+    title: 'Sessions',
+    legend: [
+      ['accent', 'live'],
+      ['notice', 'away'],
+      ['cut', 'lost'],
+      ['back', 'back'],
+    ],
+    unit: number,
+    series: [
+      { label: 'live', colour: '--accent', fill: 0.15 },
+      { label: 'away', colour: '--notice', fill: 0.5 },
+    ],
+    values: ({ live, away }) => [live, away],
+    hasMarks: true,
+  },
+  {
+    title: 'Time to the first part',
+    legend: [['accent', 'replies that began, darker = more; errors left out']],
+    unit: number,
+    series: [{ label: 'replies', colour: '--accent' }],
+    values: ({ first }) => [first.map((counts) => counts?.reduce((sum, count) => sum + count, 0) ?? null)],
+    hasMarks: false,
+  },
+];
+
+/** Draws into `place`, and again when the colours of the page change. */
+export function createCharts(place: HTMLElement): Charts {
+  let drawings = KINDS.map((kind) => new Drawing(kind, place));
+  let shown: Parameters<Charts['show']> | undefined;
+  const begin = () => {
+    for (const drawing of drawings) drawing.remove();
+    drawings = KINDS.map((kind) => new Drawing(kind, place));
+    if (shown !== undefined) show(...shown);
+  };
+  const show = (lines: Lines, bounds: readonly number[]) => {
+    shown = [lines, bounds];
+    for (const drawing of drawings) drawing.show(lines, bounds);
+  };
+  for (const query of ['(prefers-color-scheme: dark)', '(forced-colors: active)'])
+    matchMedia(query).addEventListener('change', begin);
+  return { show };
+}
+
+class Drawing {
+  readonly #kind: Kind;
+  readonly #section: HTMLElement;
+  readonly #holder: HTMLElement;
+  readonly #caption: HTMLElement;
+  readonly #plot: uPlot;
+  readonly #resizing: ResizeObserver;
+  #lines: Lines | undefined;
+  #heat: readonly (readonly number[] | null)[] = [];
+
+  constructor(kind: Kind, place: HTMLElement) {
+    this.#kind = kind;
+    const legend = kind.legend.map(([name, text]) =>
+      create('li', {}, create('i', { className: name }), text),
+    );
+    // Time runs from left to right in every language.
+    this.#holder = create('div', { className: 'plot', dir: 'ltr', role: 'img' });
+    this.#caption = create('p', { className: 'muted' });
+    this.#section = create(
+      'section',
+      {},
+      create('h2', {}, kind.title),
+      create('ul', { className: 'legend' }, ...legend),
+      this.#holder,
+      this.#caption,
+    );
+    place.append(this.#section);
+    this.#plot = new uPlot(this.#options(), [[]], this.#holder);
+    this.#resizing = new ResizeObserver(() => this.#fit());
+    this.#resizing.observe(this.#holder);
+  }
+
+  remove(): void {
+    this.#resizing.disconnect();
+    this.#plot.destroy();
+    this.#section.remove();
+  }
+
+  show(lines: Lines, bounds: readonly number[]): void {
+    this.#lines = lines;
+    this.#heat = lines.first.map((counts) => (counts === null ? null : rowsOf(counts, bounds)));
+    this.#plot.setData([[...lines.at], ...this.#kind.values(lines).map((values) => [...values])]);
+    this.#say(this.#plot.cursor.idx ?? null);
+  }
+
+  #fit(): void {
+    const width = this.#holder.clientWidth;
+    if (width > 0 && width !== this.#plot.width) this.#plot.setSize({ width, height: HEIGHT });
+  }
+
+  /** The newest values, or those beneath the pointer, also for those who do not see the drawing. */
+  #say(index: number | null): void {
+    const lines = this.#lines;
+    if (lines === undefined) return;
+    const i = index ?? lines.at.length - 1;
+    const at = lines.at[i];
+    const values = this.#kind.values(lines).map((each, k) => {
+      const value = each[i] ?? null;
+      return `${value === null ? 'unknown' : this.#kind.unit(value)} ${this.#kind.series[k]?.label ?? ''}`;
+    });
+    const text = `${at === undefined || index === null ? 'now' : timeOf(at, true)}: ${values.join(', ')}`;
+    if (this.#caption.textContent !== text) this.#caption.textContent = text;
+    this.#holder.ariaLabel = `${this.#kind.title}, ${text}`;
+  }
+
+  #options(): uPlot.Options {
+    const { series, unit, hasMarks, title } = this.#kind;
+    const colours = coloursOf(this.#holder);
+    const isHeat = !hasMarks;
+    const axis = { stroke: colours('--muted'), font: '11px system-ui, sans-serif', ticks: { show: false } };
+    const line = { stroke: colours('--line'), width: 1 };
+    return {
+      width: Math.max(200, this.#holder.clientWidth),
+      height: HEIGHT,
+      padding: [hasMarks ? 18 : 6, 22, 0, 0],
+      legend: { show: false },
+      cursor: { y: false, drag: { x: false, y: false }, points: { show: hasMarks } },
+      scales: {
+        x: { time: true, range: (_plot, min, max) => [Math.min(min ?? 0, (max ?? 0) - 60), max ?? 0] },
+        y: {
+          range: isHeat ? [0, HEAT_ROWS.length] : (_plot, _min, max) => [0, Math.max(1, (max ?? 0) * 1.1)],
+        },
+      },
+      axes: [
+        {
+          ...axis,
+          grid: { show: false },
+          size: 26,
+          space: 70,
+          values: (_plot, splits) => splits.map((at) => timeOf(at, (splits[1] ?? 0) - (splits[0] ?? 0) < 60)),
+        },
+        {
+          ...axis,
+          grid: isHeat ? { show: false } : line,
+          size: 62,
+          space: 34,
+          ...(isHeat
+            ? {
+                splits: () => HEAT_ROWS.map((_row, i) => i + 0.5),
+                values: () => HEAT_ROWS.map(([, label]) => label),
+              }
+            : {
+                incrs: title === 'Sessions' ? WHOLE : ROUND,
+                values: (_plot: uPlot, splits: number[]) => splits.map(unit),
+              }),
+        },
+      ],
+      series: [
+        {},
+        ...series.map(({ colour, fill }): uPlot.Series => {
+          if (isHeat) return { show: true, paths: () => null, points: { show: false } };
+          const stroke = colours(colour);
+          return {
+            stroke,
+            width: 1.5,
+            points: { show: false },
+            ...(fill !== undefined && { fill: faint(stroke, fill) }),
+          };
+        }),
+      ],
+      hooks: {
+        setCursor: [({ cursor }) => this.#say(cursor.idx ?? null)],
+        draw: [
+          (plot) => (isHeat ? this.#drawHeat(plot, colours('--accent')) : this.#drawMarks(plot, colours)),
+        ],
+      },
+    };
+  }
+
+  /** Above the lines: where connections were lost, and where they were back. */
+  #drawMarks({ ctx, bbox, valToPos }: uPlot, colours: (name: string) => string): void {
+    const lines = this.#lines;
+    if (lines === undefined) return;
+    const size = 5 * devicePixelRatio;
+    for (const [counts, colour, tip] of [
+      [lines.cuts, '--notice', 1],
+      [lines.backs, '--accent', -1],
+    ] as const) {
+      ctx.fillStyle = colours(colour);
+      for (const [i, count] of counts.entries()) {
+        const at = lines.at[i];
+        if (count === 0 || at === undefined) continue;
+        const x = valToPos(at, 'x', true) + (tip === 1 ? -size : size);
+        const y = bbox.top - size * 1.6;
+        ctx.beginPath();
+        ctx.moveTo(x - size, y - tip * size);
+        ctx.lineTo(x + size, y - tip * size);
+        ctx.lineTo(x, y + tip * size);
+        ctx.fill();
       }
-    },
+    }
+  }
+
+  #drawHeat({ ctx, bbox, valToPos }: uPlot, colour: string): void {
+    const at = this.#lines?.at ?? [];
+    const most = Math.max(1, ...this.#heat.flatMap((counts) => counts ?? []));
+    ctx.save();
+    ctx.fillStyle = colour;
+    for (const [i, counts] of this.#heat.entries()) {
+      const right = valToPos(at[i] ?? 0, 'x', true);
+      const left = i === 0 ? bbox.left : valToPos(at[i - 1] ?? 0, 'x', true);
+      for (const [row, count] of (counts ?? []).entries()) {
+        const [top, bottom] = [valToPos(row + 1, 'y', true), valToPos(row, 'y', true)];
+        ctx.globalAlpha = count === 0 ? 0.06 : 0.25 + 0.75 * (count / most);
+        ctx.fillRect(left, top + 1, Math.max(1, right - left - (right - left > 3 ? 1 : 0)), bottom - top - 2);
+      }
+    }
+    ctx.restore();
+  }
+}
+
+const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5];
+const ROUND = Array.from({ length: 12 }, (_unused, power) =>
+  [1, 2, 5].map((first) => first * 10 ** power),
+).flat();
+
+const timeOf = (at: number, withSeconds: boolean): string =>
+  new Date(at * 1000).toLocaleTimeString('en-GB', {
+    hour: '2-digit',
+    minute: '2-digit',
+    ...(withSeconds && { second: '2-digit' }),
+  });
+
+function rowsOf(counts: readonly number[], bounds: readonly number[]): number[] {
+  const rows = HEAT_ROWS.map(() => 0);
+  for (const [i, count] of counts.entries()) {
+    const row = HEAT_ROWS.findIndex(([most]) => (bounds[i] ?? Infinity) <= most);
+    rows[row] = (rows[row] ?? 0) + count;
+  }
+  return rows;
+}
+
+/** Reads the colours of the page as a canvas knows them: at present, and of the present scheme. */
+function coloursOf(place: HTMLElement): (name: string) => string {
+  const probe = create('i', { hidden: true });
+  place.append(probe);
+  return (name) => {
+    probe.style.color = `var(${name})`;
+    return getComputedStyle(probe).color;
   };
 }
 
-function sumsOf(buckets: readonly { readonly bound: number; readonly count: number }[]): number[] {
-  const sums = ROWS.map(() => 0);
-  for (const { bound, count } of buckets) {
-    const row = ROWS.findIndex(([most]) => bound <= most);
-    sums[row] = (sums[row] ?? 0) + count;
-  }
-  return sums;
-}
-
-function keep<Point>(points: Point[], point: Point): void {
-  points.push(point);
-  if (points.length > POINTS) points.shift();
-}
-
-/** The newest point is at the right edge. */
-function pathOf(heights: readonly number[]): string {
-  const x = (i: number) => WIDTH - ((heights.length - 1 - i) / (POINTS - 1)) * WIDTH;
-  return `M${heights.map((y, i) => `${x(i).toFixed(1)} ${y.toFixed(1)}`).join('L')}`;
-}
-
-function areaOf(heights: readonly number[]): string {
-  const left = WIDTH - ((heights.length - 1) / (POINTS - 1)) * WIDTH;
-  return `${pathOf(heights)}L${WIDTH} ${HEIGHT}L${left.toFixed(1)} ${HEIGHT}Z`;
-}
-
-function frame(): SVGElement {
-  const svg = draw('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, 'aria-hidden': 'true' });
-  svg.append(draw('path', { class: 'axis', d: `M0 ${HEIGHT}H${WIDTH}` }));
-  return svg;
-}
-
-/** It has the height that the page gives it, at any width. */
-function lineFrame(): SVGElement {
-  const svg = frame();
-  svg.setAttribute('class', 'lines');
-  svg.setAttribute('preserveAspectRatio', 'none');
-  return svg;
-}
-
-const line = (name: string) => draw('path', { class: `line ${name}` });
-
-function draw(tag: string, attributes: Readonly<Record<string, string | number>>): SVGElement {
-  const element = document.createElementNS(NAMESPACE, tag) as SVGElement;
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
-  return element;
-}
+const faint = (colour: string, alpha: number): string =>
+  colour.replace(/^rgb\((.*)\)$/, `rgba($1, ${alpha})`);

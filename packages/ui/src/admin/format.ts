@@ -1,8 +1,6 @@
-import type { Bound, Quantiles } from '../../../server/src/operate/admin/figures.js';
+import type { Bound } from '../../../server/src/operate/admin/figures.js';
 
 const NO_BREAK = '\u00a0';
-/** A line may end after a dash otherwise. */
-const JOINER = '\u2060';
 
 /** `12 s`, `3 min`, `5 h`, `3 d`. */
 export function age(ms: number): string {
@@ -33,11 +31,6 @@ export function amount(value: number, name: string): string {
 export function bound(value: Bound | undefined): string {
   if (value === undefined) return '–';
   return `${value.is === 'most' ? '≤' : '>'}${NO_BREAK}${seconds(value.seconds)}`;
-}
-
-/** `≤ 500 ms / ≤ 1.0 s`, of half and of nearly all. */
-export function pair({ p50, p95 }: Quantiles): string {
-  return `${bound(p50)}${JOINER}${NO_BREAK}/${NO_BREAK}${bound(p95)}`;
 }
 
 /** `3 kB / s` of `3 kB`. */

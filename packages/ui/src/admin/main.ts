@@ -1,39 +1,45 @@
 import {
-  type AdminEvent,
   type AdminState,
   bucketsOf,
-  type Figures,
   figuresOf,
+  healthOf,
+  pointOf,
 } from '../../../server/src/operate/admin/figures.js';
-import { byId, create } from '../shared/dom.js';
-import { bytes, clock, number } from '../shared/format.js';
+import { byId } from '../shared/dom.js';
+import { clock, number } from '../shared/format.js';
 import { type AdminApi, AdminFailure, createAdminApi } from './api.js';
-import { createHeatMap, createSessionsChart, createWireChart } from './charts.js';
-import { age, amount, bound, pair, percent, perSecond, rate, seconds } from './format.js';
+import type { Charts } from './charts.js';
+import { showEvent, tell } from './events.js';
+import { age } from './format.js';
+import { showRefused, showUpstream } from './lists.js';
 import { createRows } from './rows.js';
+import { showServer, showTiles } from './tiles.js';
+import { Trail } from './trail.js';
 
 /** The dashboard of a server, on its admin port. */
 
 const INTERVAL_MS = 2_000;
 /** Rows of the table; the filters find the others. */
 const ROWS = '200';
-const EVENTS = 200;
 const TOKEN_KEY = 'parlance-admin-token';
 
 const find = byId<HTMLInputElement>('find');
 const show = byId<HTMLSelectElement>('show');
 const sort = byId<HTMLSelectElement>('sort');
 const dialog = byId<HTMLDialogElement>('confirm');
-const charts = { wire: createWireChart(), sessions: createSessionsChart(), first: createHeatMap() };
-byId('wire-chart').append(charts.wire.element);
-byId('sessions-chart').append(charts.sessions.element);
-byId('first-chart').append(charts.first.element);
-const rows = createRows((id) => void closeSession(id));
+const ranges = byId<HTMLFieldSetElement>('ranges');
+const rows = createRows({ onClose: (id) => void closeSession(id), onOpen: (id) => void showTimeline(id) });
+const trail = new Trail();
 
 let api: AdminApi | undefined;
 let before: AdminState | undefined;
+let charts: Charts | undefined;
+let rangeMs = 300_000;
 let timer: ReturnType<typeof setTimeout> | undefined;
 let reading: AbortController | undefined;
+/** When the server was last heard, on the clock of this page. */
+let heardAt = 0;
+let awayTimer: ReturnType<typeof setInterval> | undefined;
 
 byId<HTMLFormElement>('token-form').addEventListener('submit', (event) => {
   event.preventDefault();
@@ -47,8 +53,13 @@ for (const [element, kind] of [
   [sort, 'change'],
 ] as const)
   element.addEventListener(kind, () => void showSessions().catch(fail));
-const kept = storedToken();
+ranges.addEventListener('change', (event) => {
+  rangeMs = Number((event.target as HTMLInputElement).value);
+  void remember().then(showPast, fail);
+});
+const kept = linkedToken() ?? storedToken();
 if (kept !== null) open(kept);
+else byId('token').focus();
 
 function open(token: string): void {
   const fresh = createAdminApi(token);
@@ -64,9 +75,12 @@ async function look(used: AdminApi, token: string): Promise<void> {
   try {
     const state = await used.state();
     if (document.body.dataset['state'] === 'token') begin(used, token);
+    const isOther = before?.startedAt !== state.startedAt;
+    if (isOther) await remember();
+    handleHeard(isOther && before !== undefined);
     showState(state);
     await showSessions();
-    setStatus('live', 'Live');
+    await Promise.all(rows.opened.map(showTimeline));
   } catch (error) {
     if (fail(error)) return;
   }
@@ -77,23 +91,31 @@ function begin(used: AdminApi, token: string): void {
   store(token);
   byId('entry').hidden = true;
   byId('board').hidden = false;
+  ranges.hidden = false;
   reading = new AbortController();
   void readEvents(used, reading.signal);
+}
+
+/** Takes what the server remembers of the time that is shown. */
+async function remember(): Promise<void> {
+  const { points } = (await api?.history(rangeMs)) ?? { points: [] };
+  trail.load(points);
 }
 
 /** @returns whether it is final. */
 function fail(error: unknown): boolean {
   if (!(error instanceof AdminFailure)) throw error;
   if (error.status !== 401 && document.body.dataset['state'] !== 'token') {
-    setStatus('lost', error.status === undefined ? 'No answer' : error.message);
+    handleAway();
     return false;
   }
   api = undefined;
+  before = undefined;
+  clearInterval(awayTimer);
   reading?.abort();
   store(undefined);
   byId('entry').hidden = false;
-  byId('board').hidden = true;
-  byId('drain').hidden = true;
+  for (const id of ['board', 'drain', 'ranges']) byId(id).hidden = true;
   byId('entry-error').textContent =
     error.status === 401 ? 'The server does not accept this token.' : error.message;
   setStatus('token', 'Not connected');
@@ -101,9 +123,47 @@ function fail(error: unknown): boolean {
   return true;
 }
 
+function handleHeard(isOther: boolean): void {
+  clearInterval(awayTimer);
+  if (document.body.dataset['state'] === 'lost')
+    tell(isOther ? 'server restarted' : 'server is back', `away for ${age(Date.now() - heardAt)}`, false);
+  else if (isOther) tell('server restarted', '', false);
+  heardAt = Date.now();
+  setStatus('live', 'Live');
+}
+
+/** The figures stay as they were, without their colours. */
+function handleAway(): void {
+  if (document.body.dataset['state'] === 'lost') return;
+  setStatus('lost', 'Away');
+  tell('server is away', '', true);
+  const say = () => {
+    const last = new Date(heardAt).toLocaleTimeString('en-GB');
+    setStatus('lost', `Away for ${age(Date.now() - heardAt)}`);
+    showHealth(
+      'trouble',
+      `The server is away for ${age(Date.now() - heardAt)}.`,
+      `This page asks again every 2 s. All figures are those of ${last}. If it does not come back, look at its log.`,
+    );
+  };
+  say();
+  awayTimer = setInterval(say, 1_000);
+}
+
 function setStatus(state: 'token' | 'live' | 'lost', text: string): void {
   document.body.dataset['state'] = state;
-  if (byId('status').textContent !== text) byId('status').textContent = text;
+  write('status', text);
+}
+
+function showHealth(level: string, text: string, remedy: string, more = ''): void {
+  byId('health').dataset['level'] = level;
+  write('health-text', text);
+  write('health-remedy', remedy);
+  write('health-more', more);
+}
+
+function write(id: string, text: string): void {
+  if (byId(id).textContent !== text) byId(id).textContent = text;
 }
 
 async function showSessions(): Promise<void> {
@@ -112,79 +172,66 @@ async function showSessions(): Promise<void> {
   if (list !== undefined && before !== undefined) rows.show(list, before.mode, before.now);
 }
 
+async function showTimeline(id: string): Promise<void> {
+  try {
+    rows.showTimeline(id, await api?.timeline(id));
+  } catch (error) {
+    if (error instanceof AdminFailure && error.status === 404) rows.showTimeline(id, undefined);
+    else fail(error);
+  }
+}
+
 function showState(state: AdminState): void {
-  const figures = figuresOf(state, before);
-  byId('about').textContent = [
-    `v${state.version}`,
-    `up ${age(state.now - state.startedAt)}`,
-    ...(state.node === null ? [] : [state.node]),
-    state.mode === 'read' ? 'read-only' : 'can close and drain',
-  ].join(' · ');
+  write(
+    'about',
+    [
+      ...(state.node === null ? [] : [state.node]),
+      `v${state.version}`,
+      `up ${age(state.now - state.startedAt)}`,
+      state.mode === 'read' ? 'read-only' : 'can close and drain',
+    ].join(' · '),
+  );
   byId('drain').hidden = state.mode === 'read' || state.draining !== null;
-  showTiles(figures);
-  showDraining(state, figures);
-  charts.sessions.add(figures);
-  byId('sessions-caption').textContent =
-    `${number(figures.connected)} connected, ${number(figures.suspended)} suspended`;
+  const now = pointOf(state);
+  trail.add(now);
+  const [worst, ...others] = healthOf(state, trail.points);
+  const more = others.map(({ text }) => text).join(' ');
+  showHealth(worst.level, worst.text, worst.remedy, more === '' ? '' : `Also: ${more}`);
+  showDraining(state);
   showRefused(state);
-  if (before !== undefined) {
-    charts.wire.add({ wire: figures.wirePerSecond, content: figures.contentPerSecond });
-    byId('wire-caption').textContent =
-      `${bytes(figures.wirePerSecond | 0)} on the wire, ${bytes(figures.contentPerSecond | 0)} of content (log scale)`;
-    charts.first.add(bucketsOf(state, before, 'request_first_part_seconds'));
-    const { p50, p95 } = figures.firstPart;
-    byId('first-caption').textContent =
-      p50 === undefined ? 'no replies began in the last 2 s' : `half ${bound(p50)}, 95 % ${bound(p95)}`;
-  }
+  showUpstream(now, trail.points);
   before = state;
+  showPast();
 }
 
-function showTiles(f: Figures): void {
-  const saving = f.contentPerSecond > f.wirePerSecond ? 1 - f.wirePerSecond / f.contentPerSecond : undefined;
-  const tiles: readonly (readonly [string, string, string])[] = [
-    [
-      'Sessions',
-      number(f.connected + f.suspended),
-      `${amount(f.connected, 'connected')} · ${amount(f.suspended, 'suspended')} · ${amount(f.blocked, 'waiting')}`,
-    ],
-    [
-      'Streams open',
-      number(f.streams),
-      `${perSecond(`${rate(f.requestsPerSecond)} requests`)}${f.failed === undefined ? '' : ` · ${percent(f.failed)} failed`}`,
-    ],
-    ['First part, p50\u00a0/\u00a0p95', pair(f.firstPart), `whole reply ${pair(f.duration)}`],
-    [
-      'On the wire',
-      perSecond(bytes(Math.round(f.wirePerSecond))),
-      `${saving === undefined ? '' : `${percent(saving)} fewer than `}${perSecond(bytes(Math.round(f.contentPerSecond)))} uncompressed`,
-    ],
-    [
-      'Resumed',
-      number(f.resumed),
-      `${amount(f.lost, 'ended while away')} · ${amount(f.notResumed, 'refused')} · half of the gaps ${bound(f.gap.p50)}`,
-    ],
-    [
-      'Event loop, p99',
-      seconds(f.loopLag),
-      [
-        ...(f.memory === undefined ? [] : [`${bytes(f.memory)} of memory`]),
-        ...Object.entries(f.shown).map(([name, value]) => amount(value, name)),
-      ].join(' · '),
-    ],
-  ];
-  const list = byId('tiles');
-  if (list.childElementCount === 0)
-    list.append(
-      ...tiles.map(([title]) => create('div', {}, create('dt', {}, title), create('dd'), create('dd'))),
-    );
-  for (const [index, [, value, rest]] of tiles.entries()) {
-    const [, first, second] = list.children[index]?.children ?? [];
-    if (first !== undefined && first.textContent !== value) first.textContent = value;
-    if (second !== undefined && second.textContent !== rest) second.textContent = rest;
-  }
+/** All that shows more than one point of time. */
+function showPast(): void {
+  const state = before;
+  if (state === undefined) return;
+  const lines = trail.lines(rangeMs);
+  const known = {
+    state,
+    figures: figuresOf(state, undefined),
+    now: pointOf(state),
+    points: trail.points,
+    lines,
+  };
+  showTiles(known);
+  showServer(known);
+  const bounds = bucketsOf(state, undefined, 'request_first_part_seconds').map(({ bound }) => bound);
+  if (charts !== undefined) charts.show(lines, bounds);
+  else void loadCharts();
 }
 
-function showDraining({ draining, mode, now }: AdminState, { streams }: Figures): void {
+/** After the figures, which do not wait for the library. */
+async function loadCharts(): Promise<void> {
+  const { createCharts } = await import('./charts.js');
+  if (charts !== undefined) return;
+  charts = createCharts(byId('charts'));
+  showPast();
+}
+
+function showDraining({ draining, mode, now, metrics }: AdminState): void {
   byId('draining').hidden = draining === null;
   if (draining === null) return;
   const { total, left, deadline } = draining;
@@ -193,51 +240,19 @@ function showDraining({ draining, mode, now }: AdminState, { streams }: Figures)
   byId<HTMLProgressElement>('draining-bar').value = total === 0 ? 1 : gone / total;
   const isOpen = left > 0 && deadline > now;
   const rest = isOpen ? `${clock(deadline - now)} to the deadline` : 'closing what is left';
+  const streams = metrics['streams_open']?.[0]?.value ?? 0;
   byId('draining-rest').textContent =
     left === 0 ? 'no sessions are left' : `${rest} · ${number(streams)} streams open`;
   byId('finish').hidden = !isOpen || mode === 'read';
 }
 
-function showRefused({ metrics }: AdminState): void {
-  const refused = [
-    ...(metrics['sessions_refused_total'] ?? []).map(({ labels, value }) => ({
-      text: `${labels['code']} ${labels['close_code']}`,
-      value,
-    })),
-    ...(metrics['rate_limited_total'] ?? []).map(({ labels, value }) => ({
-      text: `limit ${labels['limit']}`,
-      value,
-    })),
-  ].filter(({ value }) => value > 0);
-  refused.sort((a, b) => b.value - a.value);
-  const items = refused.map(({ text, value }) => create('li', {}, create('span', {}, text), number(value)));
-  byId('refused').replaceChildren(
-    ...(items.length > 0 ? items : [create('li', { className: 'muted' }, 'Nothing so far.')]),
-  );
-}
-
 async function readEvents(used: AdminApi, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
-    byId('events').replaceChildren();
     await used.events(showEvent, signal).catch((error: unknown) => {
       if (!(error instanceof AdminFailure) && !signal.aborted && !(error instanceof TypeError)) throw error;
     });
     await new Promise((resolve) => setTimeout(resolve, INTERVAL_MS));
   }
-}
-
-function showEvent({ at, level, event, message, fields }: AdminEvent): void {
-  const list = byId('events');
-  const details = Object.entries(fields).map(([name, value]) => `${name} ${String(value)}`);
-  const time = create(
-    'time',
-    { dateTime: new Date(at).toISOString() },
-    new Date(at).toLocaleTimeString('en-GB'),
-  );
-  const item = create('li', { title: message }, time, ' ', create('b', {}, event), ` ${details.join(' · ')}`);
-  item.dataset['level'] = level;
-  list.prepend(item);
-  if (list.childElementCount > EVENTS) list.lastElementChild?.remove();
 }
 
 async function closeSession(id: string): Promise<void> {
@@ -278,6 +293,13 @@ function confirm(title: string, text: string, yes: string): Promise<boolean> {
   return new Promise((resolve) => {
     dialog.addEventListener('close', () => resolve(dialog.returnValue === 'yes'), { once: true });
   });
+}
+
+/** From a link that `parlance serve` has printed: the address of the page forgets it at once. */
+function linkedToken(): string | null {
+  const token = new URLSearchParams(location.hash.slice(1)).get('token');
+  if (token !== null) history.replaceState(null, '', location.pathname);
+  return token;
 }
 
 function storedToken(): string | null {

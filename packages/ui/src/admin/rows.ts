@@ -1,36 +1,51 @@
-import type { AdminSessions, AdminState, SessionRow } from '../../../server/src/operate/admin/figures.js';
+import type {
+  AdminSessions,
+  AdminState,
+  SessionRow,
+  SessionTimeline,
+} from '../../../server/src/operate/admin/figures.js';
 import { byId, create } from '../shared/dom.js';
-import { bytes, clock, number } from '../shared/format.js';
-import { age, percent } from './format.js';
+import { bytes, clock, duration, number } from '../shared/format.js';
+import { age } from './format.js';
+import { timelineOf } from './timeline.js';
 
 /** The table of sessions. Rows keep their place in the page while their figures change, so that the focus stays. */
 export interface Rows {
   show(list: AdminSessions, mode: AdminState['mode'], now: number): void;
+  /** IDs of the sessions whose timeline is open. */
+  readonly opened: readonly string[];
+  /** @param timeline `undefined` if the session is gone. */
+  showTimeline(id: string, timeline: SessionTimeline | undefined): void;
+}
+
+export interface RowActions {
+  onClose(id: string): void;
+  onOpen(id: string): void;
 }
 
 const HEADS: readonly (readonly [title: string, isNumber: boolean])[] = [
-  ['Session', false],
   ['Principal', false],
-  ['Agent', false],
-  ['Address', false],
-  ['Over', false],
+  ['State', false],
   ['Age', true],
   ['Streams', true],
-  ['Wire in / out', true],
-  ['Saved of plain', true],
-  ['Queued', true],
+  ['In / out', true],
+  ['Waits for it', true],
   ['Round trip', true],
-  ['Waits', false],
 ];
 
 interface Row {
   readonly element: HTMLTableRowElement;
-  readonly cells: readonly HTMLTableCellElement[];
-  readonly button: HTMLButtonElement;
+  readonly name: HTMLElement;
+  readonly about: HTMLElement;
+  readonly state: HTMLElement;
+  readonly figures: readonly HTMLTableCellElement[];
+  readonly toggle: HTMLButtonElement;
+  readonly close: HTMLButtonElement;
+  /** The row beneath it, while it is open. */
+  detail: HTMLTableRowElement | undefined;
 }
 
-/** @param onClose called with the ID of a session that is to be closed. */
-export function createRows(onClose: (id: string) => void): Rows {
+export function createRows({ onClose, onOpen }: RowActions): Rows {
   const body = create('tbody');
   const action = create('th', { scope: 'col' }, create('span', { className: 'unseen' }, 'Action'));
   const heads = HEADS.map(([title, isNumber]) =>
@@ -40,66 +55,123 @@ export function createRows(onClose: (id: string) => void): Rows {
   const empty = create('p', { className: 'muted' }, 'None.');
   byId('rows').append(table, empty);
   const rows = new Map<string, Row>();
+  /** Since when a session has waited to be read, as far as this page has seen. */
+  const slowSince = new Map<string, number>();
+
+  const toggle = (id: string): void => {
+    const row = rows.get(id);
+    if (row === undefined) return;
+    const isOpen = row.detail !== undefined;
+    row.toggle.setAttribute('aria-expanded', String(!isOpen));
+    row.detail?.remove();
+    row.detail = undefined;
+    if (isOpen) return;
+    const cell = create(
+      'td',
+      { colSpan: HEADS.length + 1 },
+      create('p', { className: 'muted' }, 'Loading …'),
+    );
+    row.detail = create('tr', { className: 'detail' }, cell);
+    row.element.after(row.detail);
+    onOpen(id);
+  };
 
   const rowFor = (id: string): Row => {
     const known = rows.get(id);
     if (known !== undefined) return known;
-    const cells = HEADS.map(([, isNumber]) => create('td', { className: isNumber ? 'number' : '' }));
-    const button = create('button', { type: 'button', onclick: () => onClose(id) }, 'Close');
-    button.setAttribute('aria-label', `Close session ${id}`);
-    const row = { element: create('tr', {}, ...cells, create('td', {}, button)), cells, button };
+    const [name, about, state] = [create('span'), create('small'), create('span')];
+    const opener = create(
+      'button',
+      { type: 'button', className: 'open', onclick: () => toggle(id) },
+      name,
+      about,
+    );
+    opener.setAttribute('aria-expanded', 'false');
+    const close = create('button', { type: 'button', onclick: () => onClose(id) }, 'Close');
+    close.setAttribute('aria-label', `Close session ${id}`);
+    const figures = HEADS.slice(2).map(() => create('td', { className: 'number' }));
+    const head = create('th', { scope: 'row' }, opener);
+    const dot = create('i', { ariaHidden: 'true' });
+    const element = create('tr', {}, head, create('td', {}, dot, state), ...figures, create('td', {}, close));
+    const row: Row = { element, name, about, state, figures, toggle: opener, close, detail: undefined };
     rows.set(id, row);
     return row;
   };
 
   return {
+    get opened() {
+      return [...rows].filter(([, { detail }]) => detail !== undefined).map(([id]) => id);
+    },
+
     show({ sessions, found, total }, mode, now) {
       byId('found').textContent = found === total ? number(total) : `${number(found)} of ${number(total)}`;
       action.hidden = mode === 'read';
       empty.hidden = sessions.length > 0;
       table.hidden = sessions.length === 0;
       const listed = new Set(sessions.map(({ id }) => id));
-      for (const [id, { element }] of rows) {
+      for (const [id, { element, detail }] of rows) {
         if (listed.has(id)) continue;
         element.remove();
+        detail?.remove();
         rows.delete(id);
+        slowSince.delete(id);
       }
-      for (const [index, session] of sessions.entries()) {
-        const { element, cells, button } = rowFor(session.id);
-        if (body.rows[index] !== element) body.insertBefore(element, body.rows[index] ?? null);
-        element.dataset['state'] = session.state;
-        (button.parentElement as HTMLElement).hidden = mode === 'read';
-        for (const [i, text] of textsOf(session, now).entries()) {
-          const cell = cells[i];
-          if (cell !== undefined && cell.textContent !== text) cell.textContent = text;
+      let next = body.firstElementChild;
+      for (const session of sessions) {
+        const row = rowFor(session.id);
+        for (const element of [row.element, row.detail]) {
+          if (element === undefined) continue;
+          if (element === next) next = next.nextElementSibling;
+          else body.insertBefore(element, next);
         }
-        const [first] = cells;
-        if (first !== undefined) first.title = session.id;
+        if (session.waits === null) slowSince.delete(session.id);
+        else if (!slowSince.has(session.id)) slowSince.set(session.id, now);
+        const [state, words] = stateOf(session, now, slowSince.get(session.id) ?? now);
+        row.element.dataset['state'] = state;
+        write(row.name, session.principal ?? 'no principal');
+        row.name.classList.toggle('muted', session.principal === null);
+        write(
+          row.about,
+          [session.id.replace(/^sess_/, '').slice(0, 12), ...Object.values(session.labels)].join(' · '),
+        );
+        write(row.state, words);
+        (row.close.parentElement as HTMLElement).hidden = mode === 'read';
+        for (const [i, text] of figuresOf(session, now).entries()) write(row.figures[i], text);
       }
+    },
+
+    showTimeline(id, timeline) {
+      const cell = rows.get(id)?.detail?.cells[0];
+      cell?.replaceChildren(
+        ...(timeline === undefined
+          ? [create('p', { className: 'muted' }, 'The session has ended.')]
+          : timelineOf(timeline)),
+      );
     },
   };
 }
 
-function textsOf(row: SessionRow, now: number): string[] {
-  const wire = row.received + row.sent;
+function write(element: HTMLElement | undefined, text: string): void {
+  if (element !== undefined && element.textContent !== text) element.textContent = text;
+}
+
+function figuresOf(row: SessionRow, now: number): string[] {
   return [
-    row.id.replace(/^sess_/, ''),
-    row.principal ?? '',
-    row.labels['agent'] ?? '',
-    row.address,
-    row.labels['transport'] ?? '',
     age(now - row.since),
     number(row.streams),
     `${bytes(row.received)} / ${bytes(row.sent)}`,
-    // Below that, most bytes are those of the handshake.
-    row.content > wire ? percent(1 - wire / row.content) : '',
     bytes(row.queuedBytes),
-    row.roundTripMs === null ? '' : `${Math.round(row.roundTripMs)}\u00a0ms`,
-    waits(row, now),
+    row.roundTripMs === null ? 'unknown' : `${Math.round(row.roundTripMs)}\u00a0ms`,
   ];
 }
 
-function waits({ state, waits: reason, suspendedUntil }: SessionRow, now: number): string {
-  if (suspendedUntil !== null) return `suspended, ${clock(suspendedUntil - now)} left`;
-  return reason ?? (state === 'established' ? '' : state);
+/** In one word for the styles, and in words. */
+function stateOf(row: SessionRow, now: number, slowSince: number): readonly [string, string] {
+  const { state, waits, suspendedUntil, silentMs } = row;
+  if (suspendedUntil !== null) return ['away', `away, ${clock(suspendedUntil - now)} left`];
+  if (silentMs !== null) return ['silent', `silent for ${duration(silentMs)}`];
+  const since = now - slowSince >= 2_000 ? `, ${age(now - slowSince)}` : '';
+  if (waits === 'credit') return ['slow', `reads too slowly${since}`];
+  if (waits === 'rate') return ['slow', `sends too much${since}`];
+  return state === 'established' ? ['live', 'live'] : ['other', state];
 }
