@@ -14,7 +14,7 @@ export interface Report {
 }
 
 const isTerminal = process.stdout.isTTY === true && process.env['NO_COLOR'] === undefined;
-const columns = isTerminal ? process.stdout.columns || 80 : Number.POSITIVE_INFINITY;
+const columns = process.stdout.columns || 80;
 const paint = (code: number, text: string) => (isTerminal ? `\u001b[${code}m${text}\u001b[0m` : text);
 
 export function createReport(): Report {

@@ -10,6 +10,7 @@ import { tap } from '@parlance/client/inspect';
 import {
   type Algorithm,
   CloseCode,
+  decodeHttpResponse,
   type EncodingName,
   isProtocolError,
   loadCodecs,
@@ -257,7 +258,9 @@ class Conversation {
     let parts = 0;
     try {
       for await (const part of reply) {
-        const words = model === undefined ? textOf(part) : wordsOf(textOf(part));
+        // A gateway answers as HTTP does, with events of the API.
+        const isChat = model !== undefined || decodeHttpResponse(reply.metadata) !== undefined;
+        const words = isChat ? wordsOf(textOf(part)) : textOf(part);
         parts++;
         text += words;
         this.#view.part(words);

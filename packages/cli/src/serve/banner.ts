@@ -10,17 +10,23 @@ export interface Addresses {
   readonly dashboard?: string | undefined;
 }
 
-/** The addresses of a server that is ready, for people: one line each. */
+/**
+ * The addresses of a server that is ready, for people: one line each.
+ *
+ * @param token of the admin port: the link to the dashboard has it behind `#`, which browsers send to no server.
+ */
 export function bannerOf(
   { url, page, inspector, metrics, dashboard }: Addresses,
   { style }: Terminal,
+  token?: string,
 ): string {
+  const hash = token === undefined ? '' : `#token=${encodeURIComponent(token)}`;
   const lines = [
     ['Session', url],
     ['Chat page', page],
     ['Inspector', inspector],
     ['Metrics', metrics],
-    ['Dashboard', dashboard],
+    ['Dashboard', dashboard && `${dashboard}${hash}`],
   ].flatMap(([name = '', address]) =>
     address === undefined ? [] : [`  ${style('strong', name.padEnd(10))} ${style('value', address)}`],
   );

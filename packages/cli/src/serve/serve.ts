@@ -109,7 +109,8 @@ export async function serve(options: ServeOptions, terminal: Terminal): Promise<
   );
   const stopped = untilSignal();
   const addresses = await open(server, options, logger);
-  if (terminal.isInteractive) terminal.write(bannerOf(addresses, terminal));
+  // The token goes to the screen of a person, once, and to no log.
+  if (terminal.isInteractive) terminal.write(bannerOf(addresses, terminal, options.admin?.token));
   else logger.info({ event: 'serve.ready', ...addresses }, `ready at ${addresses.url}`);
   const signal = await Promise.race([stopped, drained]);
   logger.info({ event: 'serve.stopping', signal }, `stopping after ${signal}`);

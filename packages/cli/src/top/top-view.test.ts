@@ -1,4 +1,10 @@
-import { type AdminSessions, type AdminState, figuresOf, type SessionRow } from '@parlance/server/admin';
+import {
+  type AdminSessions,
+  type AdminState,
+  figuresOf,
+  healthOf,
+  type SessionRow,
+} from '@parlance/server/admin';
 import { describe, expect, it } from 'vitest';
 import { createPaper } from '../base/testing/paper.js';
 import { widthOf } from '../base/text-layout.js';
@@ -14,6 +20,8 @@ const row = (change: Partial<SessionRow> = {}): SessionRow => ({
   state: 'established',
   since: NOW - 7_440_000,
   suspendedUntil: null,
+  awaySince: null,
+  silentMs: null,
   streams: 3,
   queuedBytes: 0,
   waits: null,
@@ -33,6 +41,8 @@ const state = (change: Partial<AdminState> = {}): AdminState => ({
   startedAt: NOW - 60_000,
   now: NOW,
   draining: null,
+  features: [],
+  engine: null,
   metrics: {
     sessions: [
       { labels: { state: 'connected' }, value: 1241 },
@@ -65,6 +75,9 @@ function shown(
   const look = {
     state: now,
     figures: figuresOf(now, undefined),
+    health: healthOf(now, []),
+    show: '',
+    find: '',
     sessions: list,
     sort: 'wire',
     hasKeys: true,
@@ -154,16 +167,17 @@ describe('parlance top', () => {
       sessions_accepted_total: [{ labels: { kind: 'resumed' }, value: 13 }],
       sessions_ended_total: [
         { labels: { reason: 'session_lost' }, value: 42 },
+        { labels: { reason: 'page_left' }, value: 5 },
         { labels: { reason: 'closed' }, value: 7 },
       ],
       resumes_failed_total: [{ labels: { reason: 'unknown_session' }, value: 2 }],
     };
     expect(shown(undefined, [], { metrics }).join('\n')).toContain(
-      'resumed   13, refused 2, ended while away 42;',
+      'resumed   13, refused 2, never came back 42, tabs closed 5;',
     );
   });
 
-  it.each([40, 80, 120, 200])('keeps to %i columns, and to the height of the terminal', (columns) => {
+  it.each([40, 60, 80, 120, 200])('keeps to %i columns, and to the height of the terminal', (columns) => {
     const rows = Array.from({ length: 50 }, () => row({ principal: '世界'.repeat(20), waits: 'credit' }));
     const lines = shown(columns, rows, { draining: { deadline: NOW + 11_000, total: 1284, left: 360 } });
     for (const line of lines) expect(widthOf(line)).toBeLessThanOrEqual(columns);
@@ -173,13 +187,13 @@ describe('parlance top', () => {
   it('names a session by what a feature says of it', () => {
     const text = shown(undefined, [row(), row({ labels: { robot: 'r2' } })]).join('\n');
     expect(text).toMatch(/ acme .* 41 kB.*\n.* r2 .* 41 kB/);
-    expect(text).toContain('0 waiting; 3 robots');
+    expect(text).toContain('0 slow, 0 silent; 3 robots');
   });
 
   it('says which sessions come over HTTP, and names them as others', () => {
     const lines = shown(140, [row(), row({ labels: { transport: 'http' } })]);
     expect(lines.filter((line) => / over /.test(line))).toHaveLength(1);
-    expect(lines.filter((line) => / acme +203\.0\.113\.40 +http /.test(line))).toHaveLength(1);
+    expect(lines.filter((line) => / acme +● live +203\.0\.113\.40 +http /.test(line))).toHaveLength(1);
     expect(lines.filter((line) => / acme /.test(line))).toHaveLength(2);
   });
 
@@ -190,7 +204,7 @@ describe('parlance top', () => {
     }).join('\n');
     expect(text).toContain('924 of 1,284 sessions have left, 11 s to the deadline');
     expect(text).toContain('away, 41 s left');
-    expect(text).toMatch(/acme .* 41 kB +812 kB +96% .*rate/);
+    expect(text).toMatch(/acme +▲ sends too much .* 41 kB +812 kB +96%/);
     expect(text).toContain('1,241 connected, 43 suspended');
     expect(text).toContain('2% failed');
     expect(text).toContain('… and 1,282 more');

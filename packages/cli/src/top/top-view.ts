@@ -4,19 +4,27 @@ import type {
   AdminState,
   Bound,
   Figures,
+  Finding,
   Quantiles,
   SessionRow,
 } from '@parlance/server/admin';
-import type { Terminal } from '../base/terminal.js';
-import { cut, pad, widthOf } from '../base/text-layout.js';
+import type { Style, Terminal } from '../base/terminal.js';
+import { cut, pad, widthOf, wrap } from '../base/text-layout.js';
 
 /** The lines of `parlance top`. */
 
 export interface TopLook {
   readonly state: AdminState;
   readonly figures: Figures;
+  /** Worst first. */
+  readonly health: readonly [Finding, ...Finding[]];
   readonly sessions: AdminSessions;
   readonly sort: string;
+  /** Which sessions are shown; empty for all. */
+  readonly show: string;
+  readonly find: string;
+  /** How long the server has not answered: then all else is what it last said. */
+  readonly awayMs?: number | undefined;
   /** Whether keys are read. */
   readonly hasKeys: boolean;
 }
@@ -30,25 +38,26 @@ interface Column {
   value(row: SessionRow, now: number): string;
 }
 
+const STATE = 'state';
 const COLUMNS: readonly Column[] = [
-  { title: 'session', width: 14, from: 0, value: ({ id }) => id.replace(/^sess_/, '') },
+  { title: 'session', width: 14, from: 92, value: ({ id }) => id.replace(/^sess_/, '') },
   { title: 'principal', width: 14, from: 0, value: nameOf },
-  { title: 'address', width: 15, from: 100, value: ({ address }) => address },
+  { title: STATE, width: 17, from: 0, value: (row, now) => stateOf(row, now).text },
+  { title: 'address', width: 15, from: 110, value: ({ address }) => address },
   { title: 'over', width: 4, from: 130, value: ({ labels }) => labels['transport'] ?? '' },
   { title: 'age', width: 6, isNumber: true, from: 0, value: ({ since }, now) => ageOf(now - since) },
-  { title: 'streams', width: 7, isNumber: true, from: 90, value: ({ streams }) => String(streams) },
-  { title: 'in', width: 8, isNumber: true, from: 0, value: ({ received }) => bytesOf(received) },
-  { title: 'out', width: 8, isNumber: true, from: 0, value: ({ sent }) => bytesOf(sent) },
-  { title: 'saved', width: 5, isNumber: true, from: 60, value: (row) => percentOf(savedOf(row)) },
-  { title: 'queued', width: 8, isNumber: true, from: 110, value: ({ queuedBytes }) => bytesOf(queuedBytes) },
+  { title: 'streams', width: 7, isNumber: true, from: 76, value: ({ streams }) => String(streams) },
+  { title: 'in', width: 8, isNumber: true, from: 57, value: ({ received }) => bytesOf(received) },
+  { title: 'out', width: 8, isNumber: true, from: 57, value: ({ sent }) => bytesOf(sent) },
+  { title: 'saved', width: 5, isNumber: true, from: 80, value: (row) => percentOf(savedOf(row)) },
+  { title: 'queued', width: 8, isNumber: true, from: 116, value: ({ queuedBytes }) => bytesOf(queuedBytes) },
   {
     title: 'rtt',
     width: 7,
     isNumber: true,
-    from: 120,
+    from: 126,
     value: ({ roundTripMs }) => millisecondsOf(roundTripMs),
   },
-  { title: 'waits', width: 18, from: 0, value: (row, now) => waitsOf(row, now) },
 ];
 
 /** Prefers a label that a feature gives it, as that is nearer to its user than its principal. */
@@ -62,39 +71,55 @@ export function topLines(look: TopLook, terminal: Terminal): string[] {
   const { style } = terminal;
   const width = Math.min(terminal.columns, 160);
   const fit = (line: string) => cut(line, width);
-  const { state, sessions, sort, hasKeys } = look;
+  const { state, sessions, sort, show, find, hasKeys, awayMs } = look;
   const name = state.node === null ? 'parlance' : `parlance ${state.node}`;
   const head = `${name} ${state.version}, up ${ageOf(state.now - state.startedAt)}`;
-  const lines = [style('strong', fit(printable(head))), ...figureLines(look).map(fit)];
-  if (state.draining !== null) lines.push(style('notice', fit(drainLine(state))));
+  const lines = [style('strong', fit(printable(head))), ...healthLines(look, terminal, width)];
+  lines.push(...figureLines(look).flatMap((line) => hanging(line, width)));
+  if (state.draining !== null) lines.push(...hanging(drainLine(state), width));
   lines.push('');
   const columns = COLUMNS.filter(({ from }) => width >= from);
-  lines.push(
-    style(
-      'faint',
-      fit(
-        columns
-          .map((column) => cell(column, column.title))
-          .join(' ')
-          .trimEnd(),
-      ),
-    ),
-  );
-  const keys = hasKeys ? [`q quits, s sorts (${sort}), r reverses`] : [];
-  const room = terminal.rows - lines.length - 1 - keys.length;
-  for (const row of sessions.sessions.slice(0, Math.max(0, room))) {
-    const line = fit(
-      columns
-        .map((column) => cell(column, printable(column.value(row, state.now))))
-        .join(' ')
-        .trimEnd(),
-    );
-    lines.push(row.state === 'suspended' ? style('notice', line) : line);
+  const titles = columns.map((column) => cell(column, column.title)).join(' ');
+  lines.push(style('faint', fit(titles.trimEnd())));
+  const filter = [show, find === '' ? '' : `“${find}”`].filter((text) => text !== '').join(' ');
+  const keys = hasKeys ? [`q quits  s sorts: ${sort}  r reverses  f filters: ${filter || 'all'}`] : [];
+  const room = Math.max(0, terminal.rows - lines.length - 1 - keys.length);
+  for (const row of sessions.sessions.slice(0, room)) {
+    const cells = columns.map((column) => {
+      const text = cell(column, printable(column.value(row, state.now)));
+      // Of a server that is away nothing is known now.
+      if (column.title !== STATE || awayMs !== undefined) return text;
+      return style(stateOf(row, state.now).style, text);
+    });
+    lines.push(cells.join(' ').trimEnd());
   }
-  const hidden = sessions.total - Math.min(sessions.sessions.length, Math.max(0, room));
-  if (hidden > 0) lines.push(style('faint', `… and ${hidden.toLocaleString('en')} more`));
-  return [...lines, ...keys.map((text) => style('faint', fit(text)))];
+  const hidden = sessions.found - Math.min(sessions.sessions.length, room);
+  if (hidden > 0) lines.push(style('faint', `… and ${numberOf(hidden)} more`));
+  return [...lines, ...keys.map((text) => style('faint', fit(printable(text))))].slice(0, terminal.rows);
 }
+
+const LEVELS = { well: ['●', 'good'], notice: ['▲', 'notice'], trouble: ['✕', 'bad'] } as const;
+
+/** One sentence, and what to do about it. */
+function healthLines({ health, awayMs }: TopLook, { style }: Terminal, width: number): string[] {
+  const [{ level, text, remedy }, ...others] = health;
+  if (awayMs !== undefined) {
+    const away = `server away ${ageOf(awayMs)}, trying`;
+    return [style('bad', cut(`✕ ${away}; the figures are older`, width))];
+  }
+  const [mark, colour] = LEVELS[level];
+  const more = others.length === 0 ? '' : ` (and ${others.length} more)`;
+  const [first = '', ...rest] = wrap(printable(`${text} ${remedy}${more}`), width - 2);
+  return [`${style(colour, mark)} ${first}`, ...rest.map((line) => `  ${line}`)];
+}
+
+/** What does not fit goes on beneath its name. */
+function hanging(line: string, width: number): string[] {
+  const name = line.slice(0, NAME);
+  return wrap(line.slice(NAME), width - NAME).map((part, i) => (i === 0 ? name : ' '.repeat(NAME)) + part);
+}
+
+const NAME = 10;
 
 function figureLines({ figures }: TopLook): string[] {
   const f = figures;
@@ -107,10 +132,10 @@ function figureLines({ figures }: TopLook): string[] {
     .map(([name, value]) => `; ${numberOf(value)} ${name}`)
     .join('');
   return [
-    `sessions  ${numberOf(f.connected)} connected, ${numberOf(f.suspended)} suspended, ${numberOf(f.blocked)} waiting${shown}`,
+    `sessions  ${numberOf(f.connected)} connected, ${numberOf(f.suspended)} suspended, ${numberOf(f.blocked)} slow, ${numberOf(f.silent)} silent${shown}`,
     `requests  ${rateOf(f.requestsPerSecond)}/s${failed}; first part ${spanOf(f.firstPart)}, reply ${spanOf(f.duration)}`,
     `wire      ${bytesOf(f.wirePerSecond)}/s instead of ${bytesOf(f.contentPerSecond)}/s uncompressed${saving}; ${bytesOf(f.queuedBytes)} queued`,
-    `resumed   ${numberOf(f.resumed)}, refused ${numberOf(f.notResumed)}, ended while away ${numberOf(f.lost)}; gaps ${spanOf(f.gap)}; clients refused ${numberOf(f.refused)}`,
+    `resumed   ${numberOf(f.resumed)}, refused ${numberOf(f.notResumed)}, never came back ${numberOf(f.lost)}, tabs closed ${numberOf(f.left)}; gaps ${spanOf(f.gap)}; clients refused ${numberOf(f.refused)}`,
     `process   loop late ${f.loopLag === undefined ? '–' : `${(f.loopLag * 1000).toFixed(1)} ms`} (p99), ${f.memory === undefined ? '–' : bytesOf(f.memory)} of memory`,
   ];
 }
@@ -128,9 +153,19 @@ function cell({ width, isNumber = false }: Column, text: string): string {
   return isNumber ? ' '.repeat(Math.max(0, width - widthOf(shown))) + shown : pad(shown, width);
 }
 
-function waitsOf({ waits, suspendedUntil, state }: SessionRow, now: number): string {
-  if (suspendedUntil !== null) return `away, ${Math.max(0, Math.ceil((suspendedUntil - now) / 1000))} s left`;
-  return waits ?? (state === 'established' ? '' : state);
+/** A sign and a word: colours only say it again. */
+function stateOf(row: SessionRow, now: number): { readonly text: string; readonly style: Style } {
+  const { waits, suspendedUntil, silentMs, state } = row;
+  if (suspendedUntil !== null) {
+    const left = Math.max(0, Math.ceil((suspendedUntil - now) / 1000));
+    return { text: `◐ away, ${left} s left`, style: 'notice' };
+  }
+  if (silentMs !== null) return { text: `✕ silent ${ageOf(silentMs)}`, style: 'bad' };
+  if (waits !== null)
+    return { text: `▲ ${waits === 'credit' ? 'reads slowly' : 'sends too much'}`, style: 'notice' };
+  return state === 'established'
+    ? { text: '● live', style: 'good' }
+    : { text: `○ ${state}`, style: 'notice' };
 }
 
 function savedOf({ content, sent, received }: SessionRow): number | undefined {
