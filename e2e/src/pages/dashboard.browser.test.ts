@@ -171,7 +171,7 @@ describe.skipIf(chromiumMissing() !== undefined)('the dashboard', () => {
     await back.waitFor();
     await page.getByText(/^The server is away/).waitFor({ state: 'detached' });
     await page.locator('#events b', { hasText: 'server started' }).first().waitFor();
-    // What the killed process has told is still there, beneath.
+    // The events of the killed process are still there, beneath.
     const words = await page.locator('#events b').allTextContents();
     expect(words.lastIndexOf('opened')).toBeGreaterThan(words.indexOf('server is away'));
     await session.close();
@@ -197,7 +197,7 @@ function hiddenControls(page: Page): Promise<string[]> {
   });
 }
 
-/** What the key Tab comes to, from the beginning of the page. */
+/** The controls that the key Tab reaches, from the beginning of the page. */
 async function tabOrder(page: Page, steps: number): Promise<string[]> {
   await page.locator('h1').evaluate((title) => {
     title.tabIndex = -1;

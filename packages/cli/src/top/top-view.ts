@@ -113,7 +113,7 @@ function healthLines({ health, awayMs }: TopLook, { style }: Terminal, width: nu
   return [`${style(colour, mark)} ${first}`, ...rest.map((line) => `  ${line}`)];
 }
 
-/** What does not fit goes on beneath its name. */
+/** Text that does not fit continues beneath its name. */
 function hanging(line: string, width: number): string[] {
   const name = line.slice(0, NAME);
   return wrap(line.slice(NAME), width - NAME).map((part, i) => (i === 0 ? name : ' '.repeat(NAME)) + part);

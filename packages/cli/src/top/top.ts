@@ -32,7 +32,7 @@ export const SHOWS = ['', 'suspended', 'waits', 'silent'] as const;
 const ROWS = 200;
 /** How long the server may take to answer, in milliseconds. */
 const ANSWER_MS = 5_000;
-/** What is kept of the past, to judge the last minute by. */
+/** The points that are kept to judge the last minute by. */
 const PAST_MS = 90_000;
 const ALTERNATE = '\u001b[?1049h\u001b[?25l';
 const NORMAL = '\u001b[?25h\u001b[?1049l';
@@ -90,7 +90,7 @@ export async function top(
 const screenOf = (lines: readonly string[]) =>
   `${HOME}${lines.map((line) => `${line}${CLEAR_LINE}`).join('\r\n')}${CLEAR_REST}`;
 
-/** What the server has said, and how rows are sorted and chosen. */
+/** The reports of the server, and how rows are sorted and chosen. */
 class Looks {
   readonly #base: URL;
   readonly #options: TopOptions;

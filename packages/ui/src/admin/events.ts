@@ -48,7 +48,7 @@ const WORDS: Readonly<Record<string, string>> = {
   'engine.stalled': 'engine does not answer',
   'engine.back': 'engine answers again',
 };
-/** What tells kinds of an event apart. */
+/** The fields that tell kinds of an event apart. */
 const KINDS = ['reason', 'code', 'limit', 'error'];
 /** Fields that are not shown: the principal says more than an ID. */
 const HIDDEN = new Set(['session', 'principal', 'algorithms', 'encoding', 'attempt', ...KINDS]);
@@ -76,7 +76,7 @@ export function showEvent({ id, at, level, event, message, fields }: AdminEvent)
   });
 }
 
-/** What the page has noticed itself. */
+/** Events that the page has noticed itself. */
 export function tell(words: string, details: string, isBad: boolean): void {
   add({ key: words, at: Date.now(), isBad, title: '', words, name: '', details });
 }

@@ -158,7 +158,7 @@ function firstTile(state: AdminState, now: Point, before: Point | undefined, lin
   };
 }
 
-/** What the server is made of: that appears by itself. */
+/** Node, engine, transports and features of the server, as far as it has them. */
 export function showServer({ state, figures, now, points }: Known): void {
   const { node, engine, features, metrics } = state;
   const one = (name: string) => metrics[name]?.[0]?.value;

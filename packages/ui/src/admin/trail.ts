@@ -1,6 +1,6 @@
 import { isUpstreamError, type Point, upstreamSince } from '../../../server/src/operate/admin/figures.js';
 
-/** What the page knows of the past: of this process of the server, and of those before it. */
+/** The past that the page knows: of this process of the server, and of those before it. */
 
 /** Points that are kept, and at most shown. */
 const KEPT = 3_000;

@@ -14,7 +14,7 @@ const KEEP_ALIVE_MS = 20_000;
 const MAX_FIELDS = 16;
 const MAX_TEXT = 200;
 
-/** What is known of the session of an event; `undefined` if the session is not. */
+/** The session of an event; `undefined` if the server does not know it. */
 export type About = (session: string, event: string) => FeedEvent['fields'] | undefined;
 
 /** The newest lines of the log, and those to come, as server-sent events. */

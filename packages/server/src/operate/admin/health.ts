@@ -26,8 +26,8 @@ const ERRORS = 0.02;
 const NEAR_LIMIT = 0.9;
 
 /**
- * What is wrong with a server, worst first; that all is well if nothing is. Judged by the last minute, or since the start or the first
- * point if that is less.
+ * Judges a server by its last minute, or since its start or the first point if that is less. Returns its faults, worst first, or the
+ * one finding that all is well.
  *
  * @param points earlier ones, oldest first; those of other processes do not count.
  */

@@ -8,7 +8,7 @@ const COARSE = 720;
 /** Points of one answer. */
 const SHOWN = 360;
 
-/** What a server was doing since its start: each five seconds of the last hour, and less often before. */
+/** Points of a server since its start: each five seconds of the last hour, and less often before. */
 export class History {
   readonly #fine: Point[] = [];
   #coarse: Point[] = [];

@@ -5,7 +5,7 @@ import type { SessionMark } from './report.js';
 /** Marks that are kept of a session. */
 export const MARKS = 24;
 
-/** What has happened to one session, as far as its operator wants to know. */
+/** The marks of one session's timeline. */
 export class Journal {
   readonly marks: SessionMark[] = [];
   dropped = 0;

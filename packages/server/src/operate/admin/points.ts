@@ -1,6 +1,6 @@
 import { type AdminState, bucketsOf, total } from './report.js';
 
-/** What a server was doing at one time: gauges as they were, and counts since its start. */
+/** The figures of a server at one time: gauges as they were, and counts since its start. */
 export interface Point {
   /** Unix milliseconds. */
   readonly at: number;
@@ -67,7 +67,7 @@ export function pointOf(state: AdminState): Point {
 /** Whether the status of {@link Point.upstream} is an error. */
 export const isUpstreamError = (key: string): boolean => !/^[123]/.test(key);
 
-/** What was counted between two points of one process, by the keys of {@link Point.upstream}; those that grew. */
+/** The counts that grew between two points of one process, by the keys of {@link Point.upstream}. */
 export function upstreamSince(now: Point, before: Point | undefined): readonly (readonly [string, number])[] {
   const earlier = before?.startedAt === now.startedAt ? before.upstream : {};
   return Object.entries(now.upstream)

@@ -2,7 +2,7 @@ import type { DrainProgress } from '../../server/drain-options.js';
 
 export type { DrainProgress };
 
-/** What the admin port reports. */
+/** The answers of the admin port. */
 
 export interface Sample {
   readonly labels: Readonly<Record<string, string | number>>;
@@ -41,7 +41,7 @@ export interface AdminSessions {
 export interface SessionRow {
   readonly id: string;
   readonly principal: string | null;
-  /** What features say of it, by name. */
+  /** Labels that features give it, by name. */
   readonly labels: Readonly<Record<string, string>>;
   readonly address: string;
   readonly state: string;
@@ -53,7 +53,7 @@ export interface SessionRow {
   readonly awaySince: number | null;
   readonly streams: number;
   readonly queuedBytes: number;
-  /** What it waits for: `credit`, `rate` (as its client sends too much), or nothing. */
+  /** The reason why it waits: `credit`, `rate` (as its client sends too much), or none. */
   readonly waits: 'credit' | 'rate' | null;
   readonly roundTripMs: number | null;
   /** How long a PING is unanswered and nothing else has come, in milliseconds; `null` if the client is heard. */
