@@ -7,6 +7,7 @@ import { createUserInterface } from '@parlance/server/ui';
 import { type Answerer, createAnswerer } from './answerer.js';
 import { createBreaker } from './breaker.js';
 import { sessionsAt } from './chat-options.js';
+import { withSum } from './responder.js';
 
 export interface ChatPageOptions {
   /** Preferred port; if it is taken, a free one is used. @default 5173 */
@@ -33,7 +34,7 @@ export async function startChatPage(options: ChatPageOptions = {}): Promise<Chat
   const { port = 5173, delayMs = 25, freezeMs, absenceMs } = options;
   const answerer = createAnswerer({ delayMs });
   const http = createHttpServer();
-  const restart = sessionsAt(http, options.onRequest ?? answerer.onRequest);
+  const restart = sessionsAt(http, withSum(options.onRequest ?? answerer.onRequest));
   const breaker = createBreaker({ http, restart, freezeMs, absenceMs });
   const page = createUserInterface({ folder: PAGES, edit: (html) => breaker.mark(html) });
   http.on('request', (request, response) => {

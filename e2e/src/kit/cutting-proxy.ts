@@ -21,6 +21,8 @@ export interface CuttingProxy extends AsyncDisposable {
   swallow(swallows: boolean): void;
   /** Connects new connections to another port. */
   redirect(target: number): void;
+  /** Writes other bytes of the same length in place of some that come from the server. */
+  falsify(right: string, wrong: string): void;
 }
 
 /** Pauses a fast sender, so that the ends buffer the data and not the proxy. */
@@ -40,6 +42,7 @@ export async function createCuttingProxy(port: number | (() => number)): Promise
   let swallows = false;
   let allowance = Infinity;
   let target = port;
+  let falsified: readonly [right: string, wrong: string] | undefined;
 
   const server: Server = createServer((near) => {
     near.on('error', () => {});
@@ -68,6 +71,8 @@ export async function createCuttingProxy(port: number | (() => number)): Promise
     });
     far.on('close', end).on('data', (chunk) => {
       bytes.fromServer += chunk.length;
+      const at = falsified === undefined ? -1 : chunk.indexOf(falsified[0]);
+      if (falsified !== undefined && at >= 0) chunk.write(falsified[1], at);
       if (chunk.length < allowance) {
         allowance -= chunk.length;
         pass(far, near, chunk);
@@ -114,6 +119,9 @@ export async function createCuttingProxy(port: number | (() => number)): Promise
     },
     redirect(port) {
       target = port;
+    },
+    falsify(...words) {
+      falsified = words;
     },
     async [Symbol.asyncDispose]() {
       cut();

@@ -7,6 +7,7 @@ import {
   type RequestHandler,
 } from '@parlance/protocol';
 
+import { withSum } from './sum.js';
 import { readHttpHead } from './toy/chat-completion.js';
 import { count, createResponder as createToyModel, MAX_QUESTION, shorten } from './toy/model.js';
 
@@ -28,10 +29,10 @@ export async function createResponder({
   apiKey,
   logger,
 }: ResponderOptions): Promise<RequestHandler> {
-  if (upstream === undefined) return createEmbeddedResponder();
+  if (upstream === undefined) return withSum(createEmbeddedResponder());
   // Loaded only if it is needed.
   const { createOpenAIGateway } = await import('@parlance/server/openai');
-  return createOpenAIGateway({ baseUrl: upstream, apiKey, logger });
+  return withSum(createOpenAIGateway({ baseUrl: upstream, apiKey, logger }));
 }
 
 /**

@@ -57,6 +57,14 @@ export function loadModel() {
   return import('./model.js');
 }
 
+/** Asks the server what it has written of an answer that has ended. It may have said so already, or not know it any more. */
+export async function askWritten(turn: Turn, session: ClientSession): Promise<void> {
+  const { end, written } = turn.reading;
+  if (end === undefined || written !== undefined) return;
+  const model = await loadModel();
+  turn.reading = { ...turn.reading, written: await model.askWritten(session, end.name, end.chunks) };
+}
+
 export function createAnswering(options: AnsweringOptions): Answering {
   const { traffic, silence, interruptions } = options;
   let running:
@@ -82,6 +90,7 @@ export function createAnswering(options: AnsweringOptions): Answering {
       options.onPaint(turn);
     });
     let thinkingSince: number | undefined;
+    let written: Promise<void> | undefined;
     try {
       const { followModel } = await loadModel();
       const { signal } = controller;
@@ -90,6 +99,8 @@ export function createAnswering(options: AnsweringOptions): Answering {
           ? await ask(signal, session, meter.http)
           : followModel(turn.reply as TurnReply, signal, session.fetch, meter.http);
       for await (const piece of pieces) {
+        const to = Date.now() - turn.asked;
+        turn.reading = { ...turn.reading, from: turn.reading.from ?? to, to };
         meter.received();
         silence.receive();
         const isNew = isNews(piece);
@@ -107,7 +118,10 @@ export function createAnswering(options: AnsweringOptions): Answering {
         painter.soon();
       }
       // Only `stop` ends the loop early without an error.
-      if (!isStopped(turn)) turn.state = 'done';
+      if (!isStopped(turn)) {
+        turn.state = 'done';
+        written = ended(turn, session);
+      }
       turn.reply = undefined;
     } catch (error) {
       await handleFailure(error, turn, isFollowed, session);
@@ -119,8 +133,16 @@ export function createAnswering(options: AnsweringOptions): Answering {
       painter.now();
       // Other tabs look for its end as soon as the lock is free.
       void options.onEnd(turn, id).finally(release);
-      void settled.then(() => options.onFigures(turn));
+      for (const figures of [settled, written]) void figures?.then(() => options.onFigures(turn));
     }
+  }
+
+  /** All of the answer was handed to this page. Resolves when the server has said what it has written. */
+  async function ended(turn: Turn, session: ClientSession): Promise<void> {
+    if (turn.reply === undefined) return;
+    const { name, position: chunks, sum: sha256 } = turn.reply;
+    turn.reading = { ...turn.reading, end: { name, chunks, sha256 } };
+    await askWritten(turn, session);
   }
 
   async function handleFailure(

@@ -1,5 +1,6 @@
 import { randomName } from '../shared/profile.js';
 import type { Problem } from './problems.js';
+import { NO_READING, type Reading } from './proof/reading.js';
 import { NO_TRAFFIC, type TurnTraffic } from './traffic.js';
 
 export type TurnState =
@@ -22,6 +23,8 @@ export interface TurnReply {
   readonly name: string;
   /** The number of the part that was read last. */
   position: number;
+  /** Of the parts up to there, see `nextSum`; `undefined` if it is not known. */
+  sum: string | undefined;
 }
 
 export interface ToolCall {
@@ -69,6 +72,8 @@ export interface Turn {
   traffic: TurnTraffic;
   /** `undefined` if there is nothing more to read. */
   reply: TurnReply | undefined;
+  /** How the answer has come. */
+  reading: Reading;
 }
 
 export type ChatMessage =
@@ -104,13 +109,14 @@ export function createTurn(question: string, parent?: string, files: readonly At
     state: 'waiting',
     problem: undefined,
     traffic: NO_TRAFFIC,
-    reply: { name: `chat-${randomName()}`, position: 0 },
+    reply: { name: `chat-${randomName()}`, position: 0, sum: '' },
+    reading: NO_READING,
   };
 }
 
 /** An answer that another tab has asked for. */
 export function createForeignTurn(name: string): Turn {
-  return { ...createTurn(''), question: undefined, reply: { name, position: 0 } };
+  return { ...createTurn(''), question: undefined, reply: { name, position: 0, sum: '' } };
 }
 
 /** The conversation so far as the messages of a chat request. Includes unfinished answers. */

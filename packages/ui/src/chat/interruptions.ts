@@ -27,6 +27,7 @@ export interface Interruptions {
 const AT_ONCE_MS = 250;
 /** Pieces that come later than this after a freeze did wait for it. */
 const SILENCE_MS = 1_500;
+const RELOADED = 'page loaded again';
 
 /** @param mark adds a mark at the end of the answer so far. */
 export function createInterruptions(mark: (turn: Turn) => HTMLElement): Interruptions {
@@ -47,9 +48,14 @@ export function createInterruptions(mark: (turn: Turn) => HTMLElement): Interrup
       }
     | undefined;
 
-  function begin(turn: Turn, element: HTMLElement, what: string): void {
+  /** @param ms how long that took, up to now. */
+  function begin(turn: Turn, element: HTMLElement, what: string, ms: number): void {
     marks.set(turn, [...(marks.get(turn) ?? []), element]);
-    counting = { turn, element, what, until: performance.now() + AT_ONCE_MS, caught: 0 };
+    const to = Date.now() - turn.asked;
+    const breaks = [...turn.reading.breaks, { what, from: Math.max(0, to - ms), to, caught: 0 }];
+    turn.reading = { ...turn.reading, breaks };
+    const said = `${what} ${what === RELOADED ? 'after' : 'for'} ${duration(ms)}`;
+    counting = { turn, element, what: said, until: performance.now() + AT_ONCE_MS, caught: 0 };
     show();
   }
 
@@ -78,7 +84,7 @@ export function createInterruptions(mark: (turn: Turn) => HTMLElement): Interrup
       const ms = performance.now() - since;
       if (turn === undefined || element === undefined) return ms;
       element.classList.remove('open');
-      begin(turn, element, `connection lost for ${duration(ms)}`);
+      begin(turn, element, 'connection lost', ms);
       return undefined;
     },
 
@@ -88,11 +94,11 @@ export function createInterruptions(mark: (turn: Turn) => HTMLElement): Interrup
 
     hear(turn, silentMs) {
       frozen = undefined;
-      begin(turn, mark(turn), `nothing heard for ${duration(silentMs)}`);
+      begin(turn, mark(turn), 'nothing heard', silentMs);
     },
 
     reload(turn, awayMs) {
-      begin(turn, mark(turn), `page loaded again after ${duration(awayMs)}`);
+      begin(turn, mark(turn), RELOADED, awayMs);
     },
 
     receive(turn) {
@@ -102,13 +108,17 @@ export function createInterruptions(mark: (turn: Turn) => HTMLElement): Interrup
         if (now - lastAt < SILENCE_MS) frozen.lastAt = now;
         else {
           frozen = undefined;
-          begin(turn, mark(turn), `connection frozen for ${duration(now - lastAt)}`);
+          begin(turn, mark(turn), 'connection frozen', now - lastAt);
         }
       }
       if (counting === undefined || counting.turn !== turn) return;
       if (now > counting.until) counting = undefined;
       else {
         counting.caught++;
+        const { breaks } = turn.reading;
+        const last = breaks.at(-1);
+        if (last !== undefined)
+          turn.reading = { ...turn.reading, breaks: [...breaks.slice(0, -1), { ...last, caught: counting.caught }] };
         show();
       }
     },

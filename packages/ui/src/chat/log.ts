@@ -1,11 +1,12 @@
 import { copy } from '../shared/clipboard.js';
 import { byId, create } from '../shared/dom.js';
-import { bytes, count, duration } from '../shared/format.js';
+import { bytes, duration } from '../shared/format.js';
 import { icon } from '../shared/icons.js';
 import { AnswerText } from './answer-text.js';
 import { describeFile } from './composing/attachments.js';
 import { type Turn, thoughtsOf, wordsOf } from './conversation.js';
 import { noteOf } from './endings.js';
+import { proofOf } from './proof/words.js';
 import { bothWays } from './traffic.js';
 
 /** The view of the conversation. */
@@ -32,6 +33,8 @@ export interface LogEvents {
   onAskAgain(turn: Turn): void;
   onEdit(turn: Turn): void;
   onShowWire(turn: Turn): void;
+  /** The user wants to know what happened to this answer. Resolves when the server has been asked, if that was needed. */
+  onProof(turn: Turn): Promise<void>;
 }
 
 interface TurnView {
@@ -43,6 +46,9 @@ interface TurnView {
   readonly text: AnswerText;
   readonly note: HTMLElement;
   readonly cost: HTMLElement;
+  /** The button that opens the card. */
+  readonly proof: HTMLButtonElement;
+  readonly card: HTMLElement;
   readonly again: HTMLButtonElement;
   readonly copy: HTMLButtonElement;
   readonly versions: HTMLElement;
@@ -56,7 +62,8 @@ const AT_END = 8;
 /** How long a key or a wheel moves the log, in milliseconds. */
 const MOVING_MS = 400;
 
-export function createLog({ versionsOf, onAskAgain, onEdit, onShowWire, onVersion }: LogEvents): Log {
+export function createLog(events: LogEvents): Log {
+  const { versionsOf, onAskAgain, onEdit, onShowWire, onVersion, onProof } = events;
   const log = byId('log');
   const intro = byId('intro');
   const views = new Map<Turn, TurnView>();
@@ -83,6 +90,8 @@ export function createLog({ versionsOf, onAskAgain, onEdit, onShowWire, onVersio
       text,
       note: create('div', { className: 'note', hidden: true }),
       cost: create('p', { className: 'cost' }),
+      proof: button('proof', '', () => void toggleCard(turn, view)),
+      card: create('section', { className: 'card', ariaLabel: 'What happened to this answer', hidden: true }),
       again: button('again', 'Ask again', () => onAskAgain(turn)),
       copy: button('copy', '', () => void copy(text.source, view.copy)),
       versions: create('span', { className: 'versions', role: 'group', ariaLabel: 'Versions', hidden: true }),
@@ -98,6 +107,7 @@ export function createLog({ versionsOf, onAskAgain, onEdit, onShowWire, onVersio
       create(
         'div',
         { className: 'actions' },
+        view.proof,
         view.copy,
         ...(isOwn ? [view.again] : []),
         button('wire', 'Show on the wire', () => onShowWire(turn)),
@@ -107,7 +117,7 @@ export function createLog({ versionsOf, onAskAgain, onEdit, onShowWire, onVersio
     );
     view.thinking.addEventListener('toggle', () => showThinking(turn, view));
     view.thinking.append(view.summary, view.thought);
-    view.answer.append(create('h3', { className: 'unseen' }, 'Answer'), view.thinking, text, view.note, foot);
+    view.answer.append(create('h3', { className: 'unseen' }, 'Answer'), view.thinking, text, view.note, foot, view.card);
     const question = create('div', { className: 'question' });
     question.append(
       create('h3', { className: 'unseen' }, 'You'),
@@ -157,6 +167,34 @@ export function createLog({ versionsOf, onAskAgain, onEdit, onShowWire, onVersio
     view.ticking = setInterval(tick, 500);
     tick();
     note.append(create('p', { className: 'retry' }, countdown, now));
+  }
+
+  function showProof(turn: Turn, { proof, card }: TurnView): void {
+    const { verdict, text } = proofOf(turn);
+    proof.hidden = verdict === undefined;
+    if (proof.textContent === text) return;
+    proof.textContent = text;
+    proof.dataset['verdict'] = verdict;
+    proof.ariaExpanded = String(!card.hidden);
+    if (!card.hidden) void fill(turn, card);
+  }
+
+  async function fill(turn: Turn, card: HTMLElement): Promise<void> {
+    try {
+      (await import('./proof/card.js')).fillCard(card, turn);
+    } catch {
+      card.textContent = 'This part of the page could not be loaded. Check your connection, then try again.';
+    }
+  }
+
+  async function toggleCard(turn: Turn, view: TurnView): Promise<void> {
+    const { card, proof } = view;
+    card.hidden = !card.hidden;
+    proof.ariaExpanded = String(!card.hidden);
+    if (card.hidden) return;
+    await fill(turn, card);
+    await onProof(turn);
+    showProof(turn, view);
   }
 
   /** `‹ 2 / 3 ›`, if there is more than one. */
@@ -209,6 +247,7 @@ export function createLog({ versionsOf, onAskAgain, onEdit, onShowWire, onVersio
     cost.textContent = isRunning(turn) ? '' : describeCost(turn);
     cost.title = TITLE;
     showNote(turn, view);
+    showProof(turn, view);
     if (!isRunning(turn)) toEnd.showButton();
     showVersions(turn, view);
   }
@@ -335,11 +374,11 @@ function titleOfThoughts({ thoughtMs }: Turn): string {
   return thoughtMs < LEAST_THOUGHT_MS ? 'Thoughts of the model' : `Thought for ${duration(thoughtMs)}`;
 }
 
-const TITLE = 'Time, pieces of the answer, bytes on the socket, and bytes over HTTP with the answer in gzip';
+const TITLE = 'Time, bytes on the socket, and bytes over HTTP with the answer in gzip';
 
 function describeCost({ traffic }: Turn): string {
-  const { parts, ms } = traffic;
+  const { ms } = traffic;
   const { socket, gzip } = bothWays(traffic);
   if (gzip === 0) return '';
-  return `${duration(ms)} · ${count(parts, 'piece')} · ${bytes(socket)}, with gzip ${bytes(gzip)}`;
+  return `${duration(ms)} · ${bytes(socket)}, with gzip ${bytes(gzip)}`;
 }

@@ -1,7 +1,7 @@
 import type { ClientSession } from '@parlance/client';
 import { byId } from '../shared/dom.js';
 import { count, duration } from '../shared/format.js';
-import { createAnswering, loadModel } from './answering.js';
+import { askWritten, createAnswering, loadModel } from './answering.js';
 import { createBreakCard } from './break.js';
 import { createComposer } from './composer.js';
 import { createSetup } from './composing/setup.js';
@@ -49,6 +49,11 @@ const log = createLog({
   onEdit: edit,
   onShowWire: showWire,
   onVersion: showVersion,
+  onProof: async (turn) => {
+    if (session === undefined || turn.reading.written !== undefined) return;
+    await askWritten(turn, session);
+    void chats.save(turn);
+  },
 });
 const recording = createRecording(
   () => shown.last?.question ?? 'a new chat',

@@ -4,8 +4,10 @@ import type { Setup } from './composing/setup.js';
 import { type ChatMessage, messagesOf, type Piece, type Turn, type TurnReply } from './conversation.js';
 import { pieceOf } from './piece.js';
 import { measureFetch, type PlainHttpSize } from './plain-http.js';
+import { chunkOf, nextSum } from './proof/sum.js';
 
 export { problemOf } from './problems.js';
+export { askWritten } from './proof/sum.js';
 
 /** The host is ignored, as requests go over the session. */
 const BASE_URL = 'http://session/v1';
@@ -32,13 +34,14 @@ export async function* askModel(
   const headers = reply && { 'x-parlance-reply-name': reply.name };
   const first: ChatMessage[] = system === '' ? [] : [{ role: 'system', content: system }];
   const messages = [...first, ...messagesOf(turns)];
-  const { data, response } = await clientOf(measureFetch(fetch, size))
+  const handed: Uint8Array[] = [];
+  const { data, response } = await clientOf(measureFetch(fetch, size, (piece) => handed.push(piece)))
     .chat.completions.create(
       { model, messages, ...(temperature !== undefined && { temperature }), stream: true },
       { signal, ...(headers && { headers }) },
     )
     .withResponse();
-  yield* readPieces(data, response, reply);
+  yield* readPieces(data, response, reply, handed);
 }
 
 /**
@@ -53,11 +56,12 @@ export async function* followModel(
   size: PlainHttpSize,
 ): AsyncGenerator<Piece> {
   const headers = { 'x-parlance-follow': reply.name, 'x-parlance-after': String(reply.position) };
-  const { data, response } = await clientOf(measureFetch(fetch, size))
+  const handed: Uint8Array[] = [];
+  const { data, response } = await clientOf(measureFetch(fetch, size, (piece) => handed.push(piece)))
     .get<Chunks>(PATH, { headers, signal, stream: true })
     .withResponse();
   if (response.status === 204) throw new ProtocolError('unknown_reply', 'the server has not kept the answer');
-  yield* readPieces(data, response, reply);
+  yield* readPieces(data, response, reply, handed);
 }
 
 function clientOf(fetch: typeof globalThis.fetch): OpenAI {
@@ -70,17 +74,36 @@ function clientOf(fetch: typeof globalThis.fetch): OpenAI {
   });
 }
 
-/** Counts each chunk in the position of the reply, at the moment at which its piece is taken. */
+/**
+ * Counts each chunk in the position of the reply, and adds it to the sum, at the moment at which its piece is taken: what is stored then
+ * fits together.
+ *
+ * @param handed the chunks in the stream of events, which may be ahead of the pieces.
+ */
 async function* readPieces(
   chunks: Chunks,
   { headers }: Response,
   reply: TurnReply | undefined,
+  handed: Uint8Array[],
 ): AsyncGenerator<Piece> {
-  if (reply !== undefined) reply.position = Number(headers.get('x-parlance-after') ?? 0);
+  if (reply !== undefined) {
+    const after = Number(headers.get('x-parlance-after') ?? 0);
+    if (after !== reply.position) reply.sum = undefined;
+    reply.position = after;
+  }
+  const advance = (piece: Uint8Array | undefined) => {
+    if (reply === undefined) return;
+    const chunk = piece && chunkOf(piece);
+    if (piece !== undefined && chunk === undefined) return;
+    reply.position++;
+    reply.sum = chunk === undefined || reply.sum === undefined ? undefined : nextSum(reply.sum, chunk);
+  };
   for await (const chunk of chunks) {
-    if (reply !== undefined) reply.position++;
+    advance(handed.shift());
     yield pieceOf(chunk);
   }
+  // Such as `[DONE]`, of which the SDK makes nothing.
+  for (const piece of handed) advance(piece);
 }
 
 /** The names of the models that the API lists; empty if it lists none. */

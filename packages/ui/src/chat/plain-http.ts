@@ -23,8 +23,16 @@ const ENCODED = sizeOf('content-encoding: gzip\r\n');
 const LEVEL = 6;
 const NOTHING = new Uint8Array();
 
-/** A `fetch` that adds the size of each exchange to `size`. Measures only text bodies. */
-export function measureFetch(fetch: typeof globalThis.fetch, size: PlainHttpSize): typeof globalThis.fetch {
+/**
+ * A `fetch` that adds the size of each exchange to `size`. Measures only text bodies.
+ *
+ * @param onPiece called with each piece of the body of a response, before its reader has it.
+ */
+export function measureFetch(
+  fetch: typeof globalThis.fetch,
+  size: PlainHttpSize,
+  onPiece: (piece: Uint8Array) => void = () => {},
+): typeof globalThis.fetch {
   return async (input, init) => {
     const body = typeof init?.body === 'string' ? utf8.encode(init.body) : NOTHING;
     const head = headSize(String(input instanceof Request ? input.url : input), body.length, init);
@@ -52,6 +60,7 @@ export function measureFetch(fetch: typeof globalThis.fetch, size: PlainHttpSize
         transform(chunk, controller) {
           size.received += chunkOf(chunk.length);
           meter.push(chunk);
+          onPiece(chunk);
           controller.enqueue(chunk);
         },
         flush() {

@@ -7,6 +7,7 @@ import {
   type TurnReply,
   type TurnState,
 } from './conversation.js';
+import { readReading } from './proof/reading.js';
 import { addTraffic, NO_TRAFFIC, type TurnTraffic } from './traffic.js';
 
 /** The form in which a tab stores its conversation. */
@@ -142,8 +143,11 @@ function isAttachment(value: unknown): value is Attachment {
   return typeof name === 'string' && (kind === 'picture' || kind === 'text') && typeof content === 'string';
 }
 
-function isReply({ name, position }: Partial<TurnReply>): boolean {
-  return typeof name === 'string' && name !== '' && Number.isSafeInteger(position) && Number(position) >= 0;
+function isReply({ name, position, sum }: Partial<TurnReply>): boolean {
+  const isSum = sum === undefined || /^(?:[0-9a-f]{64})?$/.test(sum);
+  return (
+    typeof name === 'string' && name !== '' && Number.isSafeInteger(position) && Number(position) >= 0 && isSum
+  );
 }
 
 function isTraffic({ sent, received, parts, ms }: Partial<TurnTraffic>): boolean {
@@ -167,5 +171,6 @@ function restore(stored: Turn): Turn {
   // It would be repeated at once, without anyone asking for it.
   const told = problem && { ...problem, retryAt: undefined };
   const said = { id, parent, asked, question, files, answer, refusal, thinking, thoughtMs, calls, end };
-  return { ...said, state, problem: told, traffic: traffic ?? NO_TRAFFIC, reply };
+  const reading = readReading(stored.reading);
+  return { ...said, state, problem: told, traffic: traffic ?? NO_TRAFFIC, reply, reading };
 }
