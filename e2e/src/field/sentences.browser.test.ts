@@ -54,15 +54,15 @@ const BREAKS: readonly Row[] = [
       const { page, proxy, model } = stage;
       proxy.freeze();
       await page.clock.runFor(4_000);
-      await page.locator('#status', { hasText: 'Waiting for an answer' }).waitFor();
+      await page.locator('#status', { hasText: 'Quiet' }).waitFor();
       await page.clock.runFor(12_000);
-      await page.locator('#status', { hasText: 'Silent' }).waitFor();
+      await page.locator('#status', { hasText: 'Quiet' }).waitFor();
       await untilLost(page);
       await state(page, 'connected');
       model.end();
       await whole(page);
     },
-    says: ['Silent', /^for \d\d\ss$/, /^connection lost for [2-9]\d\ss.* · nothing missing$/],
+    says: ['Quiet', /^for \d\d\ss$/, /^connection lost for [2-9]\d\ss.* · nothing missing$/],
     never: [/shuts down/, /session was lost/],
   },
   {
@@ -74,12 +74,12 @@ const BREAKS: readonly Row[] = [
       await whole(page);
       proxy.freeze();
       await page.clock.runFor(16_000);
-      await page.locator('#status', { hasText: 'Silent' }).waitFor();
+      await page.locator('#status', { hasText: 'Quiet' }).waitFor();
       await untilLost(page);
       await state(page, 'connected');
       await page.locator('.remark', { hasText: 'Connection lost for' }).waitFor();
     },
-    says: ['Silent', /^Connection lost for [2-9]\d\ss · the session continues$/],
+    says: ['Quiet', /^Connection lost for [2-9]\d\ss · the session continues$/],
     never: [/shuts down/, /missing/, /Waiting/],
   },
   {

@@ -154,7 +154,7 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
       });
       await page.locator('[data-break="cut"]').click();
       await state(page, 'suspended');
-      expect(await page.locator('#status').textContent()).toBe('Reconnecting…');
+      expect(await page.locator('#status').textContent()).toBe('Offline');
       expect(await page.locator('#countdown').textContent()).toMatch(
         /^A server that is up keeps the session for [12]:\d\d$/,
       );
@@ -200,12 +200,12 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
         }).observe(status, { childList: true, characterData: true, subtree: true });
       });
       await page.locator('[data-break="freeze"]').click();
-      await page.locator('#status', { hasText: 'Waiting for an answer' }).waitFor();
+      await page.locator('#status', { hasText: 'Quiet' }).waitFor();
       await finished(page, 1);
       expect(await answerText(page)).toBe(whole);
-      await page.locator('#status', { hasText: /^(Connected|Reconnected)$/ }).waitFor();
+      await page.locator('#status', { hasText: /^(Live|Back)$/ }).waitFor();
       const seen = await page.evaluate(() => (window as unknown as { seen: string[] }).seen);
-      expect(seen[0]).toBe('connected: Waiting for an answer');
+      expect(seen[0]).toBe('connected: Quiet');
     });
 
     it('by loading it again: the answer continues', async () => {

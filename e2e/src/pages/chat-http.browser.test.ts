@@ -69,7 +69,7 @@ describe.skipIf(missing !== undefined)('the chat page of parlance serve', () => 
     await begun(page);
     proxy.cut();
     await finished(page, 2);
-    await statusOf(page).toBe('Reconnected over HTTP');
+    await statusOf(page).toMatch(/^(?:Back|Live over HTTP)$/);
     expect((await answerText(page)).length).toBeGreaterThan(500);
 
     await ask(page, LONG);
@@ -83,7 +83,7 @@ describe.skipIf(missing !== undefined)('the chat page of parlance serve', () => 
   it('uses a WebSocket where it can', async () => {
     const { page, complaints } = await pages.visit(`http://127.0.0.1:${proxy.port}/`);
     await state(page, 'connected');
-    await statusOf(page).toBe('Connected');
+    await statusOf(page).toBe('Live');
     expect(complaints).toEqual([]);
   });
 });

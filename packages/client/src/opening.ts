@@ -123,6 +123,7 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
         dialer.retryLater(retryAfterMs);
       },
       moveWithin: (withinMs) => dialer.moveWithin(withinMs),
+      retryAt: (): number | undefined => dialer.retryAt,
       onEnded(error) {
         release();
         const failure = error ?? new ProtocolError('session_closed', 'closed while connecting');

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { decodeHttpRequest, type Part, type RequestContext, type RequestHandler } from '@parlance/protocol';
+import type { OwnContext } from '@parlance/protocol/internal';
 
 /**
  * Has a handler state at the end of each reply that the chat page names what it has yielded, before anything was coded. The metadata of
@@ -46,7 +47,9 @@ async function* summed(parts: AsyncIterable<Part>, context: RequestContext): Asy
   }
   if (chunks === 0 || !isKnown) return;
   const ms = context.attempt === 1 && first !== undefined ? { ms: [first, last] } : {};
-  context.setMetadata({ sum: { chunks, sha256: sha256.toString('hex'), ...ms } });
+  // A reader that gets all of the reply at once reads its status in the metadata that came last.
+  const { replyMetadata } = context as OwnContext;
+  context.setMetadata({ ...replyMetadata, sum: { chunks, sha256: sha256.toString('hex'), ...ms } });
 }
 
 function isStream(reply: ReturnType<RequestHandler>): reply is AsyncIterable<Part> {

@@ -70,6 +70,8 @@ export class Dialer {
   /** The first message of the present attempt, until a server accepts a session. */
   firstMessage: Frame | undefined;
   #cancelRetry: (() => void) | undefined;
+  /** Clock reading at which the attempt begins that is waited for. */
+  #retryAt: number | undefined;
   #cancelAsking: (() => void) | undefined;
   #cancelMove: (() => void) | undefined;
   /** The close code of a connection that opens when none is wanted any more; `undefined` until then. */
@@ -168,7 +170,14 @@ export class Dialer {
     if (clock.now() >= this.#due)
       timers.acceptTimeoutMs = Math.max(this.#usualMs, Math.min(MAX_LIMIT_MS, 2 * timers.acceptTimeoutMs));
     this.#due = Infinity;
-    this.#cancelRetry = clock.after(retryAfterMs || backoff.next(), () => this.#retry());
+    const ms = retryAfterMs || backoff.next();
+    this.#retryAt = clock.now() + ms;
+    this.#cancelRetry = clock.after(ms, () => this.#retry());
+  }
+
+  /** When the attempt begins that is waited for, by the clock; `undefined` if none is. */
+  get retryAt(): number | undefined {
+    return this.#cancelRetry && this.#retryAt;
   }
 
   /** The server has accepted or resumed a session. */

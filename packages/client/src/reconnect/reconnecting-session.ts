@@ -63,6 +63,8 @@ export interface ReconnectingOptions {
   readonly onWireLost: (retryAfterMs: number) => void;
   /** Another connection is needed within so many milliseconds, while the present one continues. */
   readonly moveWithin: (withinMs: number) => void;
+  /** The clock reading at which the next attempt to connect begins; `undefined` if none is waited for. */
+  readonly retryAt: () => number | undefined;
   /** The modules for which the options of the client asked. @default none */
   readonly modules?: ModuleList | undefined;
   /** No session follows any more. */
@@ -167,8 +169,13 @@ export class ReconnectingSession implements UserSessionHost, DialingSession, Ses
     return this.#options.transport?.();
   }
   get suspendedUntil(): number | undefined {
-    const { timeOrigin } = this.#options.endpoint.clock;
-    return this.#suspendedUntil === undefined ? undefined : Math.round(timeOrigin + this.#suspendedUntil);
+    return this.#dateOf(this.#suspendedUntil);
+  }
+  get nextAttemptAt(): number | undefined {
+    return this.#suspendedUntil && this.#dateOf(this.#options.retryAt());
+  }
+  #dateOf(reading: number | undefined): number | undefined {
+    return reading === undefined ? undefined : Math.round(this.#options.endpoint.clock.timeOrigin + reading);
   }
 
   get isRebuilt(): boolean {

@@ -25,6 +25,11 @@ export interface ClientSession extends Session {
    */
   readonly suspendedUntil: number | undefined;
   /**
+   * While the session is `suspended` and waits for its next attempt to connect: when that begins, in Unix milliseconds of this
+   * machine's clock. Otherwise, and in a tab that shares its session, `undefined`.
+   */
+  readonly nextAttemptAt: number | undefined;
+  /**
    * The transport that carries the session, or is tried first for its next connection; see the option `transports`. It
    * changes before the state becomes `established`.
    */
@@ -43,6 +48,7 @@ export interface ClientSessionHost extends UserSessionHost {
   readonly session: ClientSession;
   readonly isRebuilt: boolean;
   readonly suspendedUntil?: number | undefined;
+  readonly nextAttemptAt?: number | undefined;
   readonly transport?: TransportName | undefined;
   /** The connection is in another page or worker, so the server cannot ask this page. */
   readonly isShared?: boolean | undefined;
@@ -79,6 +85,10 @@ export class ClientUserSession extends UserSession {
 
   get suspendedUntil(): number | undefined {
     return this.#host.suspendedUntil;
+  }
+
+  get nextAttemptAt(): number | undefined {
+    return this.#host.nextAttemptAt;
   }
 
   get transport(): TransportName {

@@ -5,15 +5,45 @@ import { tabName } from '../shared/profile.js';
 export interface BreakCard {
   /** The address of the session, at which the demo's server recognizes this tab. */
   readonly address: (server: string) => string;
+  /** Whether there is a session to break. */
+  setConnected(isConnected: boolean): void;
 }
 
 export interface BreakEvents {
   onFreeze(): void;
+  /** Asks something that has a long answer, unless one is being read. */
+  ask(): void;
+  /** Letters of the answer that is being read; `undefined` if none is. */
+  letters(): number | undefined;
+}
+
+/** How much of an answer is read before {@link CuttableSocket.cut}. */
+const READ_LETTERS = 250;
+/** How long a page that has cut itself off stays away, in milliseconds. */
+const AWAY_MS = 3_000;
+const LOOK_MS = 100;
+
+/** WebSockets that the page can lose: the demo's server does that itself, others do not. */
+export class CuttableSocket extends WebSocket {
+  static #present: CuttableSocket | undefined;
+  static #awayUntil = 0;
+
+  constructor(url: string | URL, protocols?: string | string[]) {
+    const isAway = performance.now() < CuttableSocket.#awayUntil;
+    // No session is there, so the attempt fails as if no server were.
+    super(isAway ? new URL('/away', url) : url, protocols);
+    if (!isAway) CuttableSocket.#present = this;
+  }
+
+  static cut(): void {
+    CuttableSocket.#awayUntil = performance.now() + AWAY_MS;
+    CuttableSocket.#present?.close();
+  }
 }
 
 const { demo, freezeMs = '0' } = document.documentElement.dataset;
 
-export function createBreakCard({ onFreeze }: BreakEvents): BreakCard {
+export function createBreakCard({ onFreeze, ask, letters }: BreakEvents): BreakCard {
   const list = byId('break-actions');
   const told = byId('break-told');
   const wish = async (name: string) => {
@@ -33,6 +63,28 @@ export function createBreakCard({ onFreeze }: BreakEvents): BreakCard {
     list.append(create('li', {}, button));
   };
 
+  const cut = async () => (demo === undefined ? CuttableSocket.cut() : await wish('cut'));
+  const show = byId<HTMLButtonElement>('show-me');
+  show.addEventListener('click', async () => {
+    ask();
+    told.textContent = 'Read on. The connection is cut in a moment.';
+    await until(() => letters() === undefined || Number(letters()) >= READ_LETTERS);
+    if (letters() === undefined) {
+      told.textContent = 'The answer was too short to be cut.';
+      return;
+    }
+    try {
+      await cut();
+      told.textContent = 'Cut. The server keeps what the model writes, and this page comes back by itself.';
+      await until(() => document.body.dataset['state'] !== 'connected');
+      await until(() => document.body.dataset['state'] === 'connected');
+      told.textContent = 'Back. The mark in the answer shows where it was cut; its foot says what has come.';
+    } catch (error) {
+      told.textContent = `That did not work: ${error instanceof Error ? error.message : error}.`;
+    }
+  });
+  if (demo === undefined) byId<HTMLDetailsElement>('break').open = false;
+
   if (demo !== undefined) {
     const seconds = Math.round(Number(freezeMs) / 1000);
     add('cut', 'Cut the connection', 'in mid-answer', () => wish('cut'));
@@ -51,6 +103,9 @@ export function createBreakCard({ onFreeze }: BreakEvents): BreakCard {
   else told.textContent = 'Or switch off your network for a while, in mid-answer.';
 
   return {
+    setConnected(isConnected) {
+      show.disabled = !isConnected;
+    },
     address(server) {
       if (demo === undefined || !URL.canParse(server)) return server;
       const url = new URL(server);
@@ -58,4 +113,9 @@ export function createBreakCard({ onFreeze }: BreakEvents): BreakCard {
       return url.href;
     },
   };
+}
+
+/** Resolves as soon as it is so. */
+async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
 }

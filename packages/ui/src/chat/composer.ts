@@ -15,8 +15,10 @@ export interface Composer {
   focus(): void;
 }
 
+/** Its answer takes a while. */
+export const LONG_ANSWER = 'How does an answer survive a lost connection?';
 const SUGGESTIONS = [
-  'How does an answer survive a lost connection?',
+  LONG_ANSWER,
   'Write a debounce function in TypeScript.',
   'Show me some Markdown.',
 ] as const;

@@ -29,8 +29,14 @@ const AT_ONCE_MS = 250;
 const SILENCE_MS = 1_500;
 const RELOADED = 'page loaded again';
 
-/** @param mark adds a mark at the end of the answer so far. */
-export function createInterruptions(mark: (turn: Turn) => HTMLElement): Interruptions {
+/**
+ * @param mark adds a mark at the end of the answer so far.
+ * @param onCaught called with how many pieces have come at once since a break.
+ */
+export function createInterruptions(
+  mark: (turn: Turn) => HTMLElement,
+  onCaught: (caught: number) => void,
+): Interruptions {
   /** The marks of an answer whose end has not come. */
   const marks = new Map<Turn, HTMLElement[]>();
   let lost:
@@ -115,10 +121,14 @@ export function createInterruptions(mark: (turn: Turn) => HTMLElement): Interrup
       if (now > counting.until) counting = undefined;
       else {
         counting.caught++;
+        onCaught(counting.caught);
         const { breaks } = turn.reading;
         const last = breaks.at(-1);
         if (last !== undefined)
-          turn.reading = { ...turn.reading, breaks: [...breaks.slice(0, -1), { ...last, caught: counting.caught }] };
+          turn.reading = {
+            ...turn.reading,
+            breaks: [...breaks.slice(0, -1), { ...last, caught: counting.caught }],
+          };
         show();
       }
     },

@@ -117,7 +117,14 @@ export function createLog(events: LogEvents): Log {
     );
     view.thinking.addEventListener('toggle', () => showThinking(turn, view));
     view.thinking.append(view.summary, view.thought);
-    view.answer.append(create('h3', { className: 'unseen' }, 'Answer'), view.thinking, text, view.note, foot, view.card);
+    view.answer.append(
+      create('h3', { className: 'unseen' }, 'Answer'),
+      view.thinking,
+      text,
+      view.note,
+      foot,
+      view.card,
+    );
     const question = create('div', { className: 'question' });
     question.append(
       create('h3', { className: 'unseen' }, 'You'),

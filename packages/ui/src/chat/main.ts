@@ -1,9 +1,9 @@
-import type { ClientSession } from '@parlance/client';
+import type { ClientSession, WebSocketConstructor } from '@parlance/client';
 import { byId } from '../shared/dom.js';
 import { count, duration } from '../shared/format.js';
 import { askWritten, createAnswering, loadModel } from './answering.js';
-import { createBreakCard } from './break.js';
-import { createComposer } from './composer.js';
+import { CuttableSocket, createBreakCard } from './break.js';
+import { createComposer, LONG_ANSWER } from './composer.js';
 import { createSetup } from './composing/setup.js';
 import { createShortcuts } from './composing/shortcuts.js';
 import { createThemeSwitch } from './composing/theme.js';
@@ -16,9 +16,10 @@ import { createLog } from './log.js';
 import { createModelChoice } from './model-choice.js';
 import { createNotice } from './notice.js';
 import { createPanel } from './panel.js';
+import { NO_READING } from './proof/reading.js';
 import { createSessionLink, type LinkState, PING_MS } from './session-link.js';
 import { createSilence, type Hearing } from './silence.js';
-import { showStatus } from './status.js';
+import { createLight } from './status.js';
 import { arrive } from './tab.js';
 import { createTraffic } from './traffic.js';
 import { createRecording } from './wire/recording.js';
@@ -57,6 +58,7 @@ const log = createLog({
 });
 const recording = createRecording(
   () => shown.last?.question ?? 'a new chat',
+  CuttableSocket as WebSocketConstructor,
   (direction, length) => {
     traffic.frame(direction, length);
     if (direction === 'received') silence.hear();
@@ -72,7 +74,11 @@ const composer = createComposer(
   },
   isCopy,
 );
-const interruptions = createInterruptions((turn) => log.mark(turn));
+const light = createLight();
+const interruptions = createInterruptions(
+  (turn) => log.mark(turn),
+  (caught) => light.back(caught),
+);
 const bytesReceived = () => session?.stats().received.wireBytes ?? 0;
 const silence = createSilence(PING_MS, bytesReceived, handleHearing);
 /** The answer that is read in the tab of which this one is a copy. */
@@ -97,7 +103,13 @@ const answering = createAnswering({
   },
   onNotStopped: (why) => log.remark(`The server did not stop the answer: ${why}`),
 });
-const breakCard = createBreakCard({ onFreeze: () => interruptions.freeze() });
+const breakCard = createBreakCard({
+  onFreeze: () => interruptions.freeze(),
+  ask() {
+    if (answering.turn === undefined) send(LONG_ANSWER, [], false);
+  },
+  letters: () => answering.turn && wordsOf(answering.turn).length,
+});
 const setup = createSetup();
 const choice = createModelChoice(async () =>
   session === undefined ? [] : (await loadModel()).listModels(session.fetch),
@@ -152,7 +164,8 @@ function handleLinkState(state: LinkState): void {
   document.body.dataset['state'] = state.name;
   const { hearing } = silence;
   silence.setConnected(state.name === 'connected');
-  showStatus(state, silence.hearing);
+  light.show(state, silence.hearing);
+  breakCard.setConnected(state.name === 'connected');
   notice.show(state);
   // Messages sent while the session is suspended go out when it resumes.
   composer.setConnected(state.name === 'connected' || state.name === 'suspended');
@@ -185,7 +198,7 @@ function handleHearing(before: Hearing): void {
   // After a loss, its own mark says how long that took.
   if (isBack && answering.turn !== undefined && link.state.name === 'connected')
     interruptions.hear(answering.turn, before.ms);
-  showStatus(link.state, hearing);
+  light.show(link.state, hearing);
 }
 
 function send(question: string, files: readonly Attachment[], isEdited: boolean): void {
@@ -329,6 +342,6 @@ function showAnswer(turn: Turn): void {
 
 function showTraffic(): void {
   const { omitted } = memory;
-  const turns = omitted.turns > 0 ? [omitted, ...shown.all] : shown.all;
+  const turns = omitted.turns > 0 ? [{ ...omitted, reading: NO_READING }, ...shown.all] : shown.all;
   panel.showTraffic(turns, traffic.overhead(), omitted.turns);
 }

@@ -4,6 +4,7 @@ import { bytes, smaller } from '../shared/format.js';
 import { createPainter } from '../shared/paint.js';
 import type { Turn } from './conversation.js';
 import { createCurve } from './curve.js';
+import { lostIn } from './proof/words.js';
 import { bothWays, type Total, totalOf } from './traffic.js';
 
 /** The panel next to the conversation: traffic, and what was negotiated. */
@@ -15,7 +16,7 @@ export interface Panel {
    *
    * @param omitted how many turns the first one stands for; 0 if it is a turn like any other.
    */
-  showTraffic(turns: readonly Pick<Turn, 'traffic'>[], overhead: number, omitted: number): void;
+  showTraffic(turns: readonly Pick<Turn, 'traffic' | 'reading'>[], overhead: number, omitted: number): void;
 }
 
 const FIGURES_MS = 250;
@@ -30,6 +31,19 @@ export function createPanel(): Panel {
   };
   wide.addEventListener('change', fold);
   fold();
+  const opener = byId<HTMLButtonElement>('panel-open');
+  panel.addEventListener('toggle', () => {
+    // Below the width, its summary opens it.
+    opener.hidden = !wide.matches || panel.open;
+    opener.ariaExpanded = String(panel.open);
+  });
+  const open = (isOpen: boolean) => {
+    panel.open = isOpen;
+    opener.hidden = isOpen;
+    byId(isOpen ? 'panel-close' : 'panel-open').focus();
+  };
+  opener.addEventListener('click', () => open(true));
+  byId('panel-close').addEventListener('click', () => open(false));
 
   const agreed = byId('agreed');
   const overheadLine = byId('overhead');
@@ -45,13 +59,19 @@ export function createPanel(): Panel {
 
   function paint(): void {
     const [turns, overhead, omitted] = figures;
+    const lost = lostIn(turns.map(({ reading }) => reading));
+    if (lost !== undefined) {
+      byId('pieces-title').textContent = lost.title;
+      byId('pieces').textContent = lost.headline;
+      byId('pieces-told').textContent = lost.told;
+    }
     const traffics = turns.map(({ traffic }) => traffic);
     const total = totalOf(traffics);
     const isEmpty = total.http === 0;
     byId('silence').hidden = !isEmpty;
     byId('figures').hidden = isEmpty;
     overheadLine.hidden = overhead === 0;
-    overheadLine.textContent = `Not included: ${bytes(overhead)} for opening and keeping the session.`;
+    overheadLine.textContent = `Not included: ${bytes(overhead)} for opening and keeping the session, and for asking what the server has written.`;
     byId('summary').textContent = isEmpty ? '' : `${bytes(total.socket)}, with gzip ${bytes(total.gzip)}`;
     if (isEmpty) return;
     const count = turns.length + Math.max(1, omitted) - 1;

@@ -15,8 +15,8 @@ export interface Silence {
 
 export type Hearing =
   | { readonly name: 'live' }
-  /** Nothing arrives of an answer, which may be the model's doing. */
-  | { readonly name: 'waiting' }
+  /** Nothing arrives of an answer for so long, which may be the model's doing. */
+  | { readonly name: 'waiting'; readonly ms: number }
   /** Nothing at all has arrived for so long, although the server was asked: it is not known whether there is a connection. */
   | { readonly name: 'unknown'; readonly ms: number };
 
@@ -29,7 +29,7 @@ const LOOK_MS = 1_000;
 /**
  * @param pingMs the silence after which the server is asked.
  * @param count anything that changes with what arrives, for connections that tell of no frames.
- * @param onChange called when it changes, and each second while nothing is heard.
+ * @param onChange called when it changes, and each second while nothing is heard or nothing of an answer comes.
  */
 export function createSilence(
   pingMs: number,
@@ -47,7 +47,8 @@ export function createSilence(
     const at = performance.now();
     const ms = at - heardAt;
     if (looking !== undefined && ms >= pingMs + ANSWER_MS) return { name: 'unknown', ms };
-    if (receivedAt !== undefined && at - receivedAt >= WAITING_AFTER_MS) return { name: 'waiting' };
+    if (receivedAt !== undefined && at - receivedAt >= WAITING_AFTER_MS)
+      return { name: 'waiting', ms: at - receivedAt };
     return { name: 'live' };
   }
 
@@ -56,7 +57,7 @@ export function createSilence(
     if (count() !== counted) heardAt = performance.now();
     counted = count();
     hearing = now();
-    if (hearing.name !== before.name || hearing.name === 'unknown') onChange(before);
+    if (hearing.name !== before.name || hearing.name !== 'live') onChange(before);
   }
 
   function receive(): void {

@@ -1,32 +1,97 @@
 import { byId } from '../shared/dom.js';
-import { duration } from '../shared/format.js';
+import { clock, count, number } from '../shared/format.js';
 import type { LinkState } from './session-link.js';
 import type { Hearing } from './silence.js';
 
-/** Says in the head how the connection is. */
-export function showStatus(state: LinkState, hearing: Hearing): void {
-  const isUnknown = state.name === 'connected' && hearing.name === 'unknown';
-  byId('status').textContent = statusOf(state, hearing);
-  byId('silent-for').textContent = isUnknown ? `for ${duration(hearing.ms)}` : '';
+/** The light in the head: live with the round trip, quiet, offline with what comes next, or back. */
+export interface Light {
+  show(state: LinkState, hearing: Hearing): void;
+  /** The connection is back; says for a moment how much came at once. */
+  back(caught: number): void;
 }
 
-function statusOf(state: LinkState, { name }: Hearing): string {
+/** How long it says that the connection is back, in milliseconds. */
+const BACK_MS = 5_000;
+const LOOK_MS = 1_000;
+
+export function createLight(): Light {
+  let shown: { readonly state: LinkState; readonly hearing: Hearing } | undefined;
+  let backUntil = 0;
+  let caughtUp = 0;
+
+  function paint(): void {
+    if (shown === undefined) return;
+    const { state, hearing } = shown;
+    const isBack = state.name === 'connected' && hearing.name === 'live' && performance.now() < backUntil;
+    const [status, rest] = isBack
+      ? ['Back', caughtUp === 0 ? '' : `· ${count(caughtUp, 'piece')} caught up`]
+      : wordsOf(state, hearing);
+    // Screen readers read each change of the first word, and not each second.
+    set('status', status);
+    set('light-rest', rest);
+  }
+
+  setInterval(paint, LOOK_MS);
+  return {
+    show(state, hearing) {
+      const wasAway = shown !== undefined && shown.state.name !== 'connected';
+      shown = { state, hearing };
+      if (state.name === 'connected' && state.since !== 'first' && wasAway) {
+        caughtUp = 0;
+        backUntil = performance.now() + BACK_MS;
+      }
+      paint();
+    },
+    back(caught) {
+      caughtUp = caught;
+      paint();
+    },
+  };
+}
+
+function set(id: string, text: string): void {
+  const element = byId(id);
+  if (element.textContent !== text) element.textContent = text;
+}
+
+function wordsOf(state: LinkState, hearing: Hearing): [status: string, rest: string] {
   switch (state.name) {
     case 'connecting':
-      return 'Connecting…';
-    case 'connected':
-      if (name === 'unknown') return 'Silent';
-      if (name === 'waiting') return 'Waiting for an answer';
-      return `${state.since === 'first' ? 'Connected' : 'Reconnected'}${state.session.transport === 'http' ? ' over HTTP' : ''}`;
-    case 'suspended':
-      return 'Reconnecting…';
+      return ['Connecting…', ''];
+    case 'connected': {
+      if (hearing.name !== 'live') return ['Quiet', `for ${seconds(hearing.ms)}`];
+      const { roundTripMs } = state.session.stats();
+      const way = state.session.transport === 'http' ? ' over HTTP' : '';
+      return [
+        `Live${way}`,
+        roundTripMs === undefined ? '' : `· ${number(Math.max(1, Math.round(roundTripMs)))}\u00a0ms`,
+      ];
+    }
+    case 'suspended': {
+      const { nextAttemptAt, suspendedUntil } = state.session;
+      const now = Date.now();
+      const next = nextAttemptAt === undefined ? 'trying now' : `next try in ${seconds(nextAttemptAt - now)}`;
+      return [
+        'Offline',
+        `· ${next}${suspendedUntil === undefined ? '' : ` · kept ${clock(suspendedUntil - now)}`}`,
+      ];
+    }
     case 'moving':
-      return state.isTold ? 'Server shuts down…' : 'Reconnecting…';
+      return [state.isTold ? 'Server shuts down…' : 'Offline', ''];
     case 'refused':
-      return 'Refused';
+      return ['Refused', ''];
     case 'ended':
-      return 'Closed';
-    case 'lost':
-      return state.hadSession ? 'Connection lost' : 'No server';
+      return ['Closed', ''];
+    case 'lost': {
+      const { retryAt } = state;
+      return [
+        'Offline',
+        retryAt === undefined ? '· trying now' : `· next try in ${seconds(retryAt - Date.now())}`,
+      ];
+    }
   }
+}
+
+function seconds(ms: number): string {
+  return `${Math.max(0, Math.round(ms / 1000))}\u00a0s`;
 }

@@ -146,7 +146,11 @@ function isAttachment(value: unknown): value is Attachment {
 function isReply({ name, position, sum }: Partial<TurnReply>): boolean {
   const isSum = sum === undefined || /^(?:[0-9a-f]{64})?$/.test(sum);
   return (
-    typeof name === 'string' && name !== '' && Number.isSafeInteger(position) && Number(position) >= 0 && isSum
+    typeof name === 'string' &&
+    name !== '' &&
+    Number.isSafeInteger(position) &&
+    Number(position) >= 0 &&
+    isSum
   );
 }
 

@@ -7,11 +7,7 @@ import { countsOf } from './words.js';
 /** What happened to an answer, drawn and in words. Loaded when somebody asks. */
 
 const NAMESPACE = 'http://www.w3.org/2000/svg';
-const [WIDTH, LEFT, BAR] = [640, 92, 12];
-const LANES = [
-  ['The model wrote', 8],
-  ['You read', 34],
-] as const;
+const [WIDTH, HEIGHT] = [1000, 12];
 
 /** Fills the card anew. */
 export function fillCard(card: HTMLElement, turn: Turn): void {
@@ -19,7 +15,7 @@ export function fillCard(card: HTMLElement, turn: Turn): void {
   card.dataset['verdict'] = verdictOf(reading);
   card.replaceChildren(
     create('h4', {}, 'What happened to this answer'),
-    drawingOf(reading),
+    lanesOf(reading),
     create('p', { className: 'verdict' }, sentenceOf(reading)),
     create('dl', {}, ...descriptions(factsOf(turn))),
   );
@@ -54,7 +50,12 @@ function factsOf({ reading, question }: Turn): [string, Node | string][] {
     ['Pieces', pieces],
     ['SHA-256', sumsOf(end?.sha256, written?.sha256)],
     ['Breaks', breaks.length === 0 ? 'none' : create('ul', {}, ...breaks.map(itemOf))],
-    ['Asked', question === undefined ? 'in another tab' : 'once; after a break, the page reads on and asks nothing again'],
+    [
+      'Asked',
+      question === undefined
+        ? 'in another tab'
+        : 'once; after a break, the page reads on and asks nothing again',
+    ],
   ];
 }
 
@@ -76,27 +77,40 @@ function sumsOf(here: string | undefined, there: string | undefined): HTMLElemen
 }
 
 /** Two lanes over the same time: the breaks are gaps in the second one. */
-function drawingOf(reading: Reading): SVGElement {
+function lanesOf(reading: Reading): HTMLElement {
   const { from = 0, to, breaks, written } = reading;
   const ms = written?.ms;
   const last = Math.max(1, to, ms?.[1] ?? 0);
-  const x = (at: number) => LEFT + (Math.min(Math.max(at, 0), last) / last) * (WIDTH - LEFT);
-  const svg = draw('svg', { viewBox: `0 0 ${WIDTH} 70`, role: 'img', 'aria-label': describe(reading) });
-  for (const [name, y] of LANES) svg.append(label(name, 0, y + 10, 'name'));
-  const bar = (y: number, kind: string, begin: number, end: number) =>
-    draw('rect', { class: kind, x: x(begin), y, width: Math.max(2, x(end) - x(begin)), height: BAR, rx: 3 });
-  const [[, first], [, second]] = LANES;
-  if (ms === undefined) svg.append(label('not known', LEFT, first + 10, 'time'));
-  else svg.append(bar(first, 'wrote', ms[0], ms[1]));
+  const bar = (kind: string, begin: number, end: number) => {
+    const [x, width] = [begin, Math.max(2, end - begin)].map((each) => (each / last) * WIDTH) as [
+      number,
+      number,
+    ];
+    return draw('rect', { class: kind, x, y: 1, width, height: HEIGHT - 2 });
+  };
+  const lane = (...bars: SVGElement[]) => {
+    const svg = draw('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: 'none' });
+    svg.append(...bars);
+    return svg;
+  };
+  const read: SVGElement[] = [];
   let at = from;
   for (const gap of breaks) {
-    if (gap.from > at) svg.append(bar(second, 'read', at, gap.from));
-    svg.append(bar(second, 'away', Math.max(at, gap.from), gap.to));
+    if (gap.from > at) read.push(bar('read', at, gap.from));
+    read.push(bar('away', Math.max(at, gap.from), gap.to));
     at = Math.max(at, gap.to);
   }
-  svg.append(bar(second, 'read', Math.min(at, to), to));
-  svg.append(label('0', LEFT, 64, 'time'), label(duration(last), WIDTH, 64, 'time end'));
-  return svg;
+  read.push(bar('read', Math.min(at, to), to));
+  const figure = create('div', { className: 'lanes', role: 'img', ariaLabel: describe(reading) });
+  figure.append(
+    create('span', {}, 'The model wrote'),
+    ms === undefined ? create('span', {}, 'not known') : lane(bar('wrote', ms[0], ms[1])),
+    create('span', {}, 'You read'),
+    lane(...read),
+    create('span'),
+    create('span', { className: 'scale' }, create('span', {}, '0 s'), create('span', {}, duration(last))),
+  );
+  return figure;
 }
 
 function describe({ from = 0, to, breaks, written }: Reading): string {
@@ -108,12 +122,6 @@ function describe({ from = 0, to, breaks, written }: Reading): string {
       : `The model wrote from ${duration(wrote[0])} to ${duration(wrote[1])}.`,
     `You read from ${duration(from)} to ${duration(to)}${gaps.length === 0 ? '' : `, but for: ${gaps.join('; ')}`}.`,
   ].join(' ');
-}
-
-function label(text: string, x: number, y: number, kind: string): SVGElement {
-  const element = draw('text', { x, y, class: kind });
-  element.textContent = text;
-  return element;
 }
 
 function draw(tag: string, attributes: Readonly<Record<string, string | number>>): SVGElement {

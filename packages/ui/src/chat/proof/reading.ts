@@ -79,7 +79,9 @@ export function readReading(value: unknown): Reading {
   const { from, to, breaks, end, written } = (value ?? {}) as Partial<Reading>;
   if (!isTime(to) || !Array.isArray(breaks) || !breaks.every(isBreak)) return NO_READING;
   const isEnd =
-    typeof end?.name === 'string' && isCount(end.chunks) && (end.sha256 === undefined || HASH.test(end.sha256));
+    typeof end?.name === 'string' &&
+    isCount(end.chunks) &&
+    (end.sha256 === undefined || HASH.test(end.sha256));
   return {
     from: isTime(from) ? from : undefined,
     to,

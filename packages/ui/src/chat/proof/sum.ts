@@ -1,6 +1,6 @@
-import { type ClientSession, ProtocolError } from '@parlance/client';
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, concatBytes, hexToBytes } from '@noble/hashes/utils.js';
+import { type ClientSession, ProtocolError } from '@parlance/client';
 import { readWritten, type Written } from './reading.js';
 
 /** The sum of what this page is handed, to compare with what the handler of `parlance serve` has yielded. Loaded with the first question. */

@@ -23,10 +23,12 @@ const MAX_BYTES = 16 * 1024 * 1024;
 
 /**
  * @param title of this page, for people who choose among several.
+ * @param Socket the class that is recorded.
  * @param onFrame called for each frame.
  */
 export function createRecording(
   title: () => string,
+  Socket: WebSocketConstructor,
   onFrame: (direction: 'sent' | 'received', length: number) => void,
 ): Recording {
   const page = `${tabName().slice(0, 8)}-${randomName().slice(0, 8)}`;
@@ -79,7 +81,7 @@ export function createRecording(
   window.addEventListener('pagehide', () => channel.send({ type: 'gone', page }));
   window.addEventListener('pageshow', () => channel.send({ type: 'page', page, title: title() }));
 
-  const WebSocket = watchSockets(globalThis.WebSocket as WebSocketConstructor, {
+  const WebSocket = watchSockets(Socket, {
     onOpening: (connection, url) => keep({ at: now(), connection, type: 'opening', url }),
     onOpen: (connection) => keep({ at: now(), connection, type: 'open' }),
     onFrame(connection, direction, frame) {
