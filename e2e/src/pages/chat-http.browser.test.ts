@@ -51,7 +51,7 @@ describe.skipIf(missing !== undefined)('the chat page of parlance serve', () => 
     await page.addInitScript(BLOCKED);
     await page.goto(`http://127.0.0.1:${proxy.port}/`);
     await state(page, 'connected');
-    await statusOf(page).toBe('Connected over HTTP');
+    await statusOf(page).toBe('Live over HTTP');
 
     await ask(page, LONG);
     await finished(page, 1);
@@ -77,7 +77,7 @@ describe.skipIf(missing !== undefined)('the chat page of parlance serve', () => 
     await page.reload();
     await finished(page, 3);
     expect((await answerText(page)).length).toBeGreaterThan(500);
-    await statusOf(page).toBe('Connected over HTTP');
+    await statusOf(page).toBe('Live over HTTP');
   });
 
   it('uses a WebSocket where it can', async () => {

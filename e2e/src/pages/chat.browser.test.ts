@@ -687,7 +687,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       await state(page, 'connected');
       await first.close({ sessions: 'end' });
       await state(page, 'lost');
-      expect(await page.locator('#status').textContent()).toBe('Connection lost');
+      expect(await page.locator('#status').textContent()).toBe('Offline');
 
       const second = createServer({ origins });
       pages.use(second);
@@ -702,7 +702,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       await vacant.cut();
       const { page } = await pages.visit(`${url}?server=ws://127.0.0.1:${vacant.port}/session`);
       await state(page, 'lost');
-      expect(await page.locator('#status').textContent()).toBe('No server');
+      expect(await page.locator('#status').textContent()).toBe('Offline');
       const late = createServer({ origins: [new URL(url).origin] });
       pages.use(late);
       await late.listen({ port: vacant.port });
