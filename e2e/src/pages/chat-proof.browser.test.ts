@@ -7,6 +7,7 @@ import { startChatPage } from '../../../examples/demo/serve-chat.js';
 import { Stage } from '../field/chat-stage.js';
 import { ask, ChatPages, finished, state } from '../kit/chat-driver.js';
 import { chromiumMissing } from '../kit/chat-page.js';
+import { startServing } from '../kit/cli-process.js';
 
 /** What the chat page says of the pieces of an answer, beside what its server says that it has written. */
 
@@ -100,6 +101,34 @@ describe.skipIf(missing !== undefined)('the proof below an answer', () => {
     await page.locator('[data-break="restart"]').click();
     await finished(page, 1);
     await expect.poll(() => chip(page)).toMatch(/^✓ Complete: (\d+) of \1 pieces, each once$/);
+  });
+
+  it('is shown by one button, which cuts, waits and comes back by itself, at any server', async () => {
+    const serving = await startServing();
+    pages.use({ [Symbol.asyncDispose]: async () => void (await serving.stop()) });
+    const { page } = await pages.visit(serving.url.replace(/^ws/, 'http').replace('/session', '/'));
+    await state(page, 'connected');
+    const button = page.locator('#show-me');
+    // It is folded where people have come to ask something.
+    expect(await button.isVisible()).toBe(false);
+    await page.getByText('Break it').click();
+    await button.click();
+    await state(page, 'suspended');
+    await page
+      .locator('#light-rest', { hasText: /(?:next try in \d+\ss|trying now) · kept [12]:\d\d$/ })
+      .waitFor();
+    await state(page, 'connected');
+    await page.locator('#status', { hasText: 'Back' }).waitFor();
+    await page.getByText('Back. The mark in the answer shows where it was cut').waitFor();
+    await finished(page, 1);
+    await expect.poll(() => chip(page)).toMatch(/^✓ Complete: (\d+) of \1 pieces, each once$/);
+    expect(spaced(await page.locator('#pieces-told').textContent())).toMatch(
+      /^In this chat: 1 break, [\d.]+ s away/,
+    );
+    await page.getByRole('button', { name: 'Close the panel' }).click();
+    expect(await page.locator('#panel').isVisible()).toBe(false);
+    await page.getByRole('button', { name: 'Session', exact: true }).click();
+    expect(await page.locator('#panel').isVisible()).toBe(true);
   });
 });
 

@@ -71,7 +71,7 @@ export class Dialer {
   firstMessage: Frame | undefined;
   #cancelRetry: (() => void) | undefined;
   /** Clock reading at which the attempt begins that is waited for. */
-  #retryAt: number | undefined;
+  #retryAt = 0;
   #cancelAsking: (() => void) | undefined;
   #cancelMove: (() => void) | undefined;
   /** The close code of a connection that opens when none is wanted any more; `undefined` until then. */
@@ -175,9 +175,9 @@ export class Dialer {
     this.#cancelRetry = clock.after(ms, () => this.#retry());
   }
 
-  /** When the attempt begins that is waited for, by the clock; `undefined` if none is. */
+  /** When the attempt begins that is waited for, in Unix milliseconds; `undefined` if none is. */
   get retryAt(): number | undefined {
-    return this.#cancelRetry && this.#retryAt;
+    return this.#cancelRetry && Math.round(this.#options.clock.timeOrigin + this.#retryAt);
   }
 
   /** The server has accepted or resumed a session. */

@@ -63,7 +63,6 @@ export interface ReconnectingOptions {
   readonly onWireLost: (retryAfterMs: number) => void;
   /** Another connection is needed within so many milliseconds, while the present one continues. */
   readonly moveWithin: (withinMs: number) => void;
-  /** The clock reading at which the next attempt to connect begins; `undefined` if none is waited for. */
   readonly retryAt: () => number | undefined;
   /** The modules for which the options of the client asked. @default none */
   readonly modules?: ModuleList | undefined;
@@ -86,7 +85,6 @@ export class ReconnectingSession implements UserSessionHost, DialingSession, Ses
   #greeter: ClientEndpoint | undefined;
   /** A session was accepted, although its codecs may still be loading. */
   #isAccepted = false;
-  /** The present session is not the first. */
   #isSuccessor = false;
   /** The application has closed the session, so none follows. */
   #isCloseRequested = false;
@@ -95,7 +93,6 @@ export class ReconnectingSession implements UserSessionHost, DialingSession, Ses
   #hasEnded = false;
   readonly #over = new EndOfSession();
   #reportedState: SessionState | undefined;
-  /** Clock reading. */
   #suspendedUntil: number | undefined;
   /** How the end of the present session is continued, once it is known. */
   #continuation: Continuation | undefined;
@@ -169,13 +166,11 @@ export class ReconnectingSession implements UserSessionHost, DialingSession, Ses
     return this.#options.transport?.();
   }
   get suspendedUntil(): number | undefined {
-    return this.#dateOf(this.#suspendedUntil);
+    const { timeOrigin } = this.#options.endpoint.clock;
+    return this.#suspendedUntil === undefined ? undefined : Math.round(timeOrigin + this.#suspendedUntil);
   }
   get nextAttemptAt(): number | undefined {
-    return this.#suspendedUntil && this.#dateOf(this.#options.retryAt());
-  }
-  #dateOf(reading: number | undefined): number | undefined {
-    return reading === undefined ? undefined : Math.round(this.#options.endpoint.clock.timeOrigin + reading);
+    return this.#suspendedUntil && this.#options.retryAt();
   }
 
   get isRebuilt(): boolean {

@@ -4,7 +4,7 @@ import type { Turn } from '../conversation.js';
 import { type Break, type Reading, verdictOf } from './reading.js';
 import { countsOf } from './words.js';
 
-/** What happened to an answer, drawn and in words. Loaded when somebody asks. */
+/** What happened to an answer, drawn and in words. Loaded with the first click. */
 
 const NAMESPACE = 'http://www.w3.org/2000/svg';
 const [WIDTH, HEIGHT] = [1000, 12];
