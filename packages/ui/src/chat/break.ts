@@ -37,6 +37,14 @@ export class CuttableSocket extends WebSocket {
 
   static cut(): void {
     CuttableSocket.#awayUntil = performance.now() + AWAY_MS;
+    // The client would come back over HTTP, and at once.
+    const { fetch } = globalThis;
+    globalThis.fetch = async () => {
+      throw new TypeError('this page has cut itself off');
+    };
+    setTimeout(() => {
+      globalThis.fetch = fetch;
+    }, AWAY_MS);
     CuttableSocket.#present?.close();
   }
 }
@@ -74,9 +82,10 @@ export function createBreakCard({ onFreeze, ask, letters }: BreakEvents): BreakC
       return;
     }
     try {
+      const isAway = until(() => document.body.dataset['state'] !== 'connected');
       await cut();
       told.textContent = 'Cut. The server keeps what the model writes, and this page comes back by itself.';
-      await until(() => document.body.dataset['state'] !== 'connected');
+      await isAway;
       await until(() => document.body.dataset['state'] === 'connected');
       told.textContent = 'Back. The mark in the answer shows where it was cut; its foot says what has come.';
     } catch (error) {
