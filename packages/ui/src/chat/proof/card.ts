@@ -4,12 +4,12 @@ import type { Turn } from '../conversation.js';
 import { type Break, type Reading, verdictOf } from './reading.js';
 import { countsOf } from './words.js';
 
-/** What happened to an answer, drawn and in words. Loaded with the first click. */
+/** The history of an answer, drawn and in words. Loaded with the first click. */
 
 const NAMESPACE = 'http://www.w3.org/2000/svg';
 const [WIDTH, HEIGHT] = [1000, 12];
 
-/** Fills the card anew. */
+/** Fills the card again. */
 export function fillCard(card: HTMLElement, turn: Turn): void {
   const { reading } = turn;
   card.dataset['verdict'] = verdictOf(reading);

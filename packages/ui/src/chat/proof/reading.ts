@@ -5,9 +5,9 @@ export interface Reading {
   /** When the last one came, up to now. */
   readonly to: number;
   readonly breaks: readonly Break[];
-  /** What this page was handed; `undefined` until the answer has ended. */
+  /** The sum of the pieces that this page was handed; `undefined` until the answer has ended. */
   readonly end: ReadingEnd | undefined;
-  /** What the server says that it has written; `undefined` if it has not said so. */
+  /** The server's sum of the pieces that it has written; `undefined` if it has sent none. */
   readonly written: Written | undefined;
 }
 
@@ -66,7 +66,7 @@ const HASH = /^[0-9a-f]{64}$/;
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0;
 const isTime = (value: unknown): value is number => Number.isFinite(value);
 
-/** What a server says of a reply, or a store remembers of that; `undefined` if it is something else. */
+/** The sum that a server has sent, or that a store remembers; `undefined` if it is something else. */
 export function readWritten(value: unknown): Written | undefined {
   const { chunks, sha256, ms } = (value ?? {}) as Partial<Written>;
   if (!isCount(chunks) || typeof sha256 !== 'string' || !HASH.test(sha256)) return undefined;
@@ -74,7 +74,7 @@ export function readWritten(value: unknown): Written | undefined {
   return { chunks, sha256, ms: isKnown ? [ms[0], ms[1]] : undefined };
 }
 
-/** What a store remembers; another version of this page may have written it. */
+/** The entry of a store; another version of this page may have written it. */
 export function readReading(value: unknown): Reading {
   const { from, to, breaks, end, written } = (value ?? {}) as Partial<Reading>;
   if (!isTime(to) || !Array.isArray(breaks) || !breaks.every(isBreak)) return NO_READING;

@@ -34,7 +34,7 @@ export function chunkOf(piece: Uint8Array): Uint8Array | undefined {
 /** Ends a chunk that is no event. */
 const AS_IS = encoder.encode('\n:');
 
-/** What the server says that it has written; `undefined` if it does not say so, or does not keep the reply any more. */
+/** The server's sum of the pieces that it has written; `undefined` if it sends none, or does not keep the reply any more. */
 export async function askWritten(
   session: ClientSession,
   name: string,

@@ -3,7 +3,7 @@ import type { Turn } from '../conversation.js';
 import { isWhole } from '../endings.js';
 import { type Reading, type Verdict, verdictOf } from './reading.js';
 
-/** What is said below an answer about its pieces: only what was compared. Empty while it is being received. */
+/** The line below an answer about its pieces, which states only what was compared. Empty while it is being received. */
 export function proofOf(turn: Turn): { readonly verdict: Verdict | undefined; readonly text: string } {
   const verdict = verdictOf(turn.reading);
   return { verdict, text: verdict === undefined ? '' : textOf(verdict, turn) };
@@ -31,7 +31,7 @@ export function countsOf({ end, written }: Reading): { readonly chunks: number; 
   return { chunks, of: written?.chunks ?? chunks };
 }
 
-/** What is known of all answers of a chat; `undefined` before the first of them has ended. */
+/** The verdict on all answers of a chat; `undefined` before the first of them has ended. */
 export function lostIn(
   readings: readonly Reading[],
 ): { readonly title: string; readonly headline: string; readonly told: string } | undefined {
