@@ -57,6 +57,7 @@ async function setUp() {
     },
     onWireLost: (retryAfterMs) => dialer.retryLater(retryAfterMs),
     moveWithin: (withinMs) => dialer.moveWithin(withinMs),
+    retryAt: () => dialer.retryAt,
     onEnded: () => dialer.stop(CloseCode.NORMAL),
   });
   const dialer: Dialer = new Dialer({

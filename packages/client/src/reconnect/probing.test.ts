@@ -55,6 +55,7 @@ async function setUp({ resumes = true } = {}) {
     },
     onWireLost: (retryAfterMs) => dialer.retryLater(retryAfterMs),
     moveWithin: (withinMs) => dialer.moveWithin(withinMs),
+    retryAt: () => dialer.retryAt,
     onEnded: () => dialer.stop(CloseCode.NORMAL),
   });
   const transport = inOrder([webSocket, http], clock, reconnecting);

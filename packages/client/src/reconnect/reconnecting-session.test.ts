@@ -67,6 +67,7 @@ async function setUp({ extensions = OPTIONS.capabilities.extensions }: { extensi
     onState: () => {},
     onWireLost: () => reported.push('wire lost'),
     moveWithin: (withinMs) => reported.push(`move within ${withinMs}`),
+    retryAt: () => undefined,
     onEnded: () => reported.push('ended'),
   });
   /** Opens a connection to a server without sessions. The codecs are not loaded yet. */
