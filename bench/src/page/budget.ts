@@ -19,7 +19,7 @@ export interface Transfer {
 }
 
 /** The chat page of `parlance serve`, with all that it loads before the first question is written. */
-export const CHAT_PAGE_BUDGET: Transfer = { bytes: 129_000, requests: 5 };
+export const CHAT_PAGE_BUDGET: Transfer = { bytes: 129_400, requests: 5 };
 
 /**
  * The most minified bytes of each room in the entry of the page `send`, with the sentences of errors: `bench -- page --modules`
@@ -32,10 +32,10 @@ export const ROOM_BUDGETS: Readonly<Record<string, number>> = {
   'protocol/base': 25_100,
   'protocol/endpoint/messages': 12_900,
   'protocol/control': 10_500,
-  'client/reconnect': 8_600,
+  'client/reconnect': 8_650,
   '(bundler)': 8_500,
-  'client/connection': 6_400,
-  client: 4_600,
+  'client/connection': 7_800,
+  client: 4_800,
   'protocol/codec': 3_800,
   'protocol/base/msgpack': 2_700,
   'client/session': 4_000,
@@ -50,16 +50,16 @@ export const PAGE_BUDGETS: readonly PageBudget[] = [
   {
     page: 'send',
     title: 'connect, send and for await',
-    entry: '60.3 kB',
-    atFirstMessage: { bytes: 61_500, requests: 6 },
-    afterIdle: { bytes: 98_800, requests: 13 },
+    entry: '60.9 kB',
+    atFirstMessage: { bytes: 62_100, requests: 6 },
+    afterIdle: { bytes: 99_300, requests: 13 },
   },
   {
     page: 'chat',
     title: 'a chat with session.fetch and context',
-    entry: '60.7 kB',
+    entry: '61.2 kB',
     // One file of 2.9 kB arrives just before the first message is shown, or just after it.
-    atFirstMessage: { bytes: 72_700, requests: 13 },
-    afterIdle: { bytes: 103_500, requests: 15 },
+    atFirstMessage: { bytes: 73_300, requests: 13 },
+    afterIdle: { bytes: 104_000, requests: 15 },
   },
 ];

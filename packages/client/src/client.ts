@@ -38,9 +38,11 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
 
 async function openWithModules(url: string | URL, options: ClientOptions): Promise<ClientSession> {
   assertOptions(options, KINDS);
+  const { transports, WebSocket } = options;
   const setup: Setup = {
     url: await resolveUrl(url),
     options: await withWebSocket(options),
+    fallsBack: transports === undefined && (WebSocket === undefined || 'watchTransport' in WebSocket),
     limits: resolveLimits(options.limits, CLIENT_LIMITS),
     clock: systemClock,
     logger: loggerOf(options),

@@ -5,6 +5,7 @@ import type { ClientOptions } from './session/options.js';
 
 const hello = loadable('HELLO', () => import('./session/hello.js'));
 const answers = loadable('answers', () => import('./session/answers.js'));
+export const http = loadable('HTTP', () => import('./connection/transports.js'));
 
 /**
  * Modules that not every client needs, by the option that asks for each, the outermost first. They are loaded before
@@ -12,7 +13,7 @@ const answers = loadable('answers', () => import('./session/answers.js'));
  */
 const MODULES: { readonly [Option in keyof ClientOptions]: Loadable<ModuleCode> } = {
   modules: answers,
-  transports: loadable('HTTP', () => import('./connection/transports.js')),
+  transports: http,
   shared: loadable('shared sessions', () => import('./tabs/connect.js')),
   store: loadable('reloads', () => import('./reconnect/rebuild.js')),
   agent: hello,

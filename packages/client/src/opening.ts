@@ -21,11 +21,12 @@ import {
 } from '@parlance/protocol/client';
 import { createBackoff } from './connection/backoff.js';
 import { Dialer } from './connection/dialer.js';
+import { fallBack, openEither } from './connection/fall-back.js';
 import { watchPage } from './connection/page-events.js';
 import type { ClientTransport } from './connection/transport.js';
 import { Wake } from './connection/wake.js';
 import { webSockets } from './connection/web-socket.js';
-import { channelOf } from './modules.js';
+import { channelOf, http } from './modules.js';
 import { Credentials } from './reconnect/credentials.js';
 import { ReconnectingSession } from './reconnect/reconnecting-session.js';
 import { createRenewal } from './reconnect/renewal.js';
@@ -139,8 +140,18 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
     isAccepted = () => reconnecting.isAccepted;
     modules.call('begin', reconnecting, capabilities.extensions['ready']);
     const clock = new GuardedClock(platformClock, reconnecting);
-    const usual = webSockets({ ...options, subprotocol });
-    const transport: ClientTransport = plan.transport?.(usual, clock) ?? usual;
+    const webSocket = webSockets({ ...options, subprotocol });
+    const usual =
+      setup.fallsBack && subprotocol === Subprotocol.BINARY
+        ? fallBack(webSocket, clock, async (failure) => {
+            const { createModule } = await http.load();
+            const module = createModule({ options, limits });
+            module.begin(reconnecting);
+            modules.add(module);
+            return module.plan.transport(webSocket, clock, openEither, failure);
+          })
+        : webSocket;
+    const transport: ClientTransport = plan.transport?.(usual, clock, openEither) ?? usual;
     const dialer = new Dialer({
       url,
       transport,

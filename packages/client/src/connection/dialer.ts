@@ -95,7 +95,10 @@ export class Dialer {
     if (!this.#isNeeded) return;
     const { url, transport, clock, session, firstTimeoutMs, timers } = this.#options;
     const isFirst = !session.isAccepted;
-    const timeoutMs = (isFirst ? firstTimeoutMs : timers.acceptTimeoutMs) + (transport.extraMs ?? 0);
+    const limitMs = isFirst ? firstTimeoutMs : timers.acceptTimeoutMs;
+    const { extraMs = 0 } = transport;
+    // In less time than that, there is no second one.
+    const timeoutMs = limitMs > extraMs ? limitMs + extraMs : limitMs;
     this.#due = clock.now() + timeoutMs;
     let cancelTimeout = (): void => {};
     let hello: Frame | undefined;

@@ -90,7 +90,9 @@ function openStream(
       release = admitted;
       const response = await post('stream', body, false);
       const reader = response.body?.getReader();
-      if (!response.ok || reader === undefined) reason = `answered with HTTP ${response.status}`;
+      // Some servers have a page for each path.
+      const isText = response.headers.get('content-type')?.startsWith('text/');
+      if (!response.ok || isText || reader === undefined) reason = `answered with HTTP ${response.status}`;
       else {
         const records = new RecordReader(options.maxRecord, {
           onRecord(frame) {

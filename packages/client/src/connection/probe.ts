@@ -11,6 +11,7 @@ import type { ClientTransport, ConnectionEvents, ConnectionFailure } from './tra
 
 /** How long a WebSocket may take to open, to be taken, and to bring the answer to HELLO, in milliseconds each. */
 const ANSWER_MS = 4_000;
+const GAPS_MS = [30_000, 90_000, 480_000];
 
 /** The session that may move to a WebSocket. */
 export interface ProbingSession extends Crashable {
@@ -20,13 +21,36 @@ export interface ProbingSession extends Crashable {
   move(): void;
 }
 
+/** What is known of the WebSockets of a client. */
+export interface Probes {
+  /** Those that were tried since one has lived for longer. */
+  count: number;
+  /** One that has opened beside the connection of the session, which takes it next. */
+  ready?: ClientTransport | undefined;
+}
+
 export interface Probe {
   readonly webSocket: ClientTransport;
   readonly url: URL;
   readonly session: ProbingSession;
   readonly clock: Clock;
-  /** A WebSocket is open, and becomes the next connection that is opened with `ready`; `undefined` if it is gone again. */
-  readonly onReady: (ready: ClientTransport | undefined) => void;
+  readonly probes: Probes;
+}
+
+/** Looks for a WebSocket after 30 s, 2 and 10 minutes. @returns what stops it: the connection over HTTP is over. */
+export function probeInGaps(given: Probe): () => void {
+  const { clock, probes } = given;
+  let due = 0;
+  const stops = GAPS_MS.slice(probes.count).map((gap) => {
+    due += gap;
+    return clock.after(due, () => {
+      probes.count++;
+      stops.push(probe(given));
+    });
+  });
+  return () => {
+    for (const stop of stops) stop();
+  };
 }
 
 /**
@@ -34,7 +58,7 @@ export interface Probe {
  *
  * @returns what gives the WebSocket up, unless the session has taken it.
  */
-export function probe({ webSocket, url, session, clock, onReady }: Probe): () => void {
+function probe({ webSocket, url, session, clock, probes }: Probe): () => void {
   const { state, negotiated } = session.current.core;
   const canMove = state === 'established' && negotiated?.extensions[Extension.RESUME] !== undefined;
   if (!canMove || session.isStopping) return () => {};
@@ -46,7 +70,7 @@ export function probe({ webSocket, url, session, clock, onReady }: Probe): () =>
     if (isOver) return;
     isOver = true;
     cancel();
-    if (events === undefined) onReady(undefined);
+    if (events === undefined) probes.ready = undefined;
     else events.onClose(code, reason, failure);
   };
   const drop = (): void => {
@@ -60,7 +84,7 @@ export function probe({ webSocket, url, session, clock, onReady }: Probe): () =>
   };
   const handleOpen = (open: Wire): void => {
     limit();
-    onReady({
+    probes.ready = {
       name: webSocket.name,
       ifSilent: webSocket.ifSilent,
       open(_url, _hello, given) {
@@ -71,7 +95,7 @@ export function probe({ webSocket, url, session, clock, onReady }: Probe): () =>
         });
         return open;
       },
-    });
+    };
     session.move();
   };
   limit();

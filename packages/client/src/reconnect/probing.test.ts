@@ -10,6 +10,7 @@ import {
 import { describe, expect, it } from 'vitest';
 import { createBackoff } from '../connection/backoff.js';
 import { Dialer } from '../connection/dialer.js';
+import { openEither } from '../connection/fall-back.js';
 // Loaded before time passes in these tests, in which loading takes none.
 import '../connection/probe.js';
 import { MemoryServer } from '../connection/testing/memory-server.js';
@@ -58,7 +59,7 @@ async function setUp({ resumes = true } = {}) {
     retryAt: () => dialer.retryAt,
     onEnded: () => dialer.stop(CloseCode.NORMAL),
   });
-  const transport = inOrder([webSocket, http], clock, reconnecting);
+  const transport = inOrder([webSocket, http], clock, reconnecting, openEither);
   const dialer: Dialer = new Dialer({
     url: new URL('ws://test'),
     transport,
@@ -90,6 +91,7 @@ async function setUp({ resumes = true } = {}) {
 
   dialer.dial(undefined);
   last(webSocket).lose();
+  await settled();
   last(http).open();
   server.exchange();
   await settled();
@@ -178,6 +180,7 @@ describe('a session over HTTP', () => {
     last(webSocket).lose();
     await pass(100);
     last(webSocket).lose();
+    await pass(0);
     last(http).open();
     server.exchange();
     await pass(0);

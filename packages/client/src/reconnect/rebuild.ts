@@ -154,7 +154,7 @@ class Rebuild implements ClientModule {
     if (!store.isExclusive) return plan;
     return {
       ...plan,
-      transport: (usual, clock) => this.#around(transport?.(usual, clock) ?? usual),
+      transport: (usual, ...given) => this.#around(transport?.(usual, ...given) ?? usual),
     };
   }
 

@@ -9,6 +9,7 @@ import type {
   Ticket,
 } from '@parlance/protocol/client';
 import type { createBackoff } from '../connection/backoff.js';
+import type { openEither } from '../connection/fall-back.js';
 import type { watchPage } from '../connection/page-events.js';
 import type { ClientTransport } from '../connection/transport.js';
 import type { ClientEndpoint } from './endpoint.js';
@@ -69,7 +70,9 @@ export interface ModuleCode {
 export interface Plan extends Pick<EndpointOptions, 'batch' | 'security' | 'onRequest'> {
   readonly subprotocol?: Subprotocol | undefined;
   /** How the session reaches its server: `usual`, or something else, with the clock of the session. @default `usual` */
-  readonly transport?: ((usual: ClientTransport, clock: Clock) => ClientTransport) | undefined;
+  readonly transport?:
+    | ((usual: ClientTransport, clock: Clock, either: typeof openEither) => ClientTransport)
+    | undefined;
   readonly agentId?: string | undefined;
   readonly avp?: AvpOptions | undefined;
   /** Statements of extensions in HELLO that do not follow from the other options, by their names. */
@@ -102,6 +105,8 @@ export interface Sessions extends Crashable {
 export interface Setup {
   readonly url: URL;
   readonly options: ClientOptions;
+  /** HTTP may take the place of WebSockets: the application has chosen neither transports nor a class that reaches the server in its own way. */
+  readonly fallsBack: boolean;
   readonly limits: Limits;
   readonly clock: Clock;
   readonly logger: Logger;

@@ -98,12 +98,14 @@ export interface ClientOptions extends CapabilityOptions {
    */
   readonly earlyHello?: boolean | undefined;
   /**
-   * How the session reaches its server, in the order in which it is tried: the second one if the first has not opened within 4 s,
-   * or was lost three times in a row within 5 s of opening. A later connection begins with the one that was answered last. A session over
-   * HTTP looks for a WebSocket after 30 s, 2 and 10 minutes, and moves to it. `http` needs a server with sessions over HTTP, which is
-   * the default, and 'm2m.v1'.
+   * How the session reaches its server, in the order in which it is tried: the second one if the first has failed, has not opened within 4 s,
+   * or was lost three times in a row within 5 s of opening; at most once in 10 s while neither opens. An `acceptTimeoutMs` of at most 4 s leaves
+   * no time for the second one behind a silent one. A later connection begins with the one that was answered last. A session over HTTP looks
+   * for a WebSocket after 30 s, 2 and 10 minutes, and moves to it. `http` needs a server with sessions over HTTP, which is the default, and
+   * 'm2m.v1'.
    *
-   * @default ['websocket']
+   * @default ['websocket', 'http'], whose code for HTTP is loaded when it is needed; ['websocket'] with 'm2m.v1.json', and with a class
+   * given as `WebSocket`, whose headers, proxies and certificates HTTP would not have
    */
   readonly transports?: readonly TransportName[] | undefined;
   /** Limits of received data. @default DEFAULT_LIMITS */

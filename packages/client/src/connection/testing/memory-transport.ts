@@ -13,8 +13,10 @@ export class MemoryConnection implements Wire {
   readonly #url: URL;
   readonly #hello: Frame | undefined;
   readonly #events: ConnectionEvents;
+  readonly #name: TransportName;
 
-  constructor(url: URL, hello: Frame | undefined, events: ConnectionEvents) {
+  constructor(name: TransportName, url: URL, hello: Frame | undefined, events: ConnectionEvents) {
+    this.#name = name;
     this.#url = url;
     this.#hello = hello;
     this.#events = events;
@@ -44,7 +46,9 @@ export class MemoryConnection implements Wire {
     if (this.isOver) return;
     this.isOver = true;
     this.#events.onClose(code, reason, () =>
-      this.#hello === undefined ? connectionFailure(this.#url, 'the test has refused it') : undefined,
+      this.#hello === undefined || this.#name === 'http'
+        ? connectionFailure(this.#url, `${this.#name === 'http' ? 'http: ' : ''}the test has refused it`)
+        : undefined,
     );
   }
 }
@@ -70,7 +74,7 @@ export class MemoryTransport implements ClientTransport {
 
   open(url: URL, hello: () => Frame | undefined, events: ConnectionEvents): Wire {
     const { takesHello = false, closesAtOnce = false } = this.#options;
-    const connection = new MemoryConnection(url, takesHello ? hello() : undefined, events);
+    const connection = new MemoryConnection(this.name, url, takesHello ? hello() : undefined, events);
     this.connections.push(connection);
     if (closesAtOnce) {
       const close = connection.close.bind(connection);
