@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -20,6 +22,9 @@ import parlance
 ROOT = Path(__file__).resolve().parents[2]
 NODE = ["node", "--import", "tsx", "--conditions=@parlance/source"]
 PATIENCE = 300
+
+# Their packages are in environments of their own: scripts/python.ts.
+collect_ignore = [] if importlib.util.find_spec("openai") else ["sdk"]
 
 # Timings never decide a test; in CI a failure must mean that a change broke something.
 settings.register_profile(
@@ -129,6 +134,36 @@ def plain_server() -> Iterator[Server]:
     server = Server("e2e/src/python/server.ts")
     yield server
     server.stop()
+
+
+class Apis:
+    """APIs, and servers that forward to them; commands go over a session."""
+
+    def __init__(self) -> None:
+        command = [*NODE, str(ROOT / "e2e/src/python/http.ts")]
+        self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        self.urls: dict[str, str] = json.loads(self.process.stdout.readline())
+
+    @contextlib.asynccontextmanager
+    async def control(self) -> AsyncIterator[Callable[..., Coroutine[Any, Any, Any]]]:
+        async with parlance.connect(self.urls["control"], reconnect=QUICK) as session:
+
+            async def command(do: str, **given: Any) -> Any:
+                return (await session.request({"do": do, **given})).json()
+
+            yield command
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture(scope="session")
+def apis() -> Iterator[Apis]:
+    apis = Apis()
+    yield apis
+    apis.stop()
 
 
 class Proxy:

@@ -43,11 +43,12 @@ def test_the_readme_is_run_as_it_is_written(plain_server: Server, tmp_path: Path
             lines = "\n".join(f"    {line}" for line in source.splitlines())
             source = f"import parlance\nasync def main():\n{lines}\nparlance.run(main())\n"
         outputs.append(execute(source, tmp_path))
-    first, notebook, session, agents = outputs
+    first, notebook, session, agents, http = outputs
     assert first == "You have said: Why is the sky blue?\n"
     assert notebook == "You have said: Hello!\n"
     assert "no_model try later False" in session
     assert agents.splitlines() == ["adder {'skill': 'sums'}", "6"]
+    assert http.startswith("200 {'content-type': 'application/json'} {\"path\":\"/v1/models\"}")
 
 
 def test_the_examples_run(plain_server: Server, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ const server = createServer({
   }),
   onSession: (session) => count(session).catch(() => {}),
   onRequest,
+  onFetch: ({ url }) => Response.json({ path: new URL(url).pathname }),
   onError: () => {},
   limits: {
     messagesPerMinute: Infinity,

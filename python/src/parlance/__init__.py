@@ -9,6 +9,7 @@ from .core.errors import ParlanceError, RequestError
 from .core.events import SessionReset
 from .core.limits import Limits, Timers
 from .handlers import Handler, RequestContext, Tokens
+from .http.fetch import HttpResponse
 from .messages import Message
 from .options import Reconnect, TokenSource
 from .reply import Reply
@@ -24,6 +25,7 @@ __all__ = [
     "AvpMetadata",
     "FileStore",
     "Handler",
+    "HttpResponse",
     "Key",
     "Limits",
     "MemoryStore",

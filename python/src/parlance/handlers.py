@@ -13,6 +13,8 @@ from .core.frames import CHUNK, RESPONSE
 from .core.maps import pack_metadata
 from .core.outbox import Body
 from .core.streams import Stream
+from .http.head import decode_pull
+from .http.uploads import uploads_of
 from .messages import Message
 
 if TYPE_CHECKING:
@@ -93,13 +95,20 @@ class Handlers:
         except ParlanceError as error:
             link.fail(stream, error)
             return
-        if self._handler is None:
+        handler, pull = self._handler, decode_pull(metadata)
+        if pull is not None:
+            handler = self._answer_pull
+        if handler is None:
             link.fail(stream, ParlanceError("unsupported", "this client answers no requests"))
             return
         context = RequestContext(self._endpoint.session, metadata)
-        task = asyncio.create_task(self._answer(self._handler, stream, request, context))
+        task = asyncio.create_task(self._answer(handler, stream, request, context))
         self._tasks[stream] = task
         task.add_done_callback(lambda _: self._done(stream))
+
+    def _answer_pull(self, request: Message, context: RequestContext) -> AsyncIterable[bytes]:
+        """The other end asks for the body of an HTTP request."""
+        return uploads_of(self._endpoint.session).answer(decode_pull(context.metadata) or 0, request.sender)
 
     def cancel(self, stream: Stream) -> None:
         """The requester has given up, or the session is over."""

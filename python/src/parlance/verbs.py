@@ -1,12 +1,14 @@
-"""Kept replies and agents: requests to names of the server."""
+"""Kept replies, agents and HTTP: what stands on requests."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from typing import Any
 
 from .agents import Agents, read_agents
+from .core.agreement import Agreement
+from .http.fetch import HttpResponse, fetch
 from .messages import Message
 from .reply import Reply
 
@@ -23,6 +25,48 @@ class Verbs(ABC):
     @abstractmethod
     def stream(self, body: object = b"", *, to: str | None = None, metadata: Mapping[str, Any] | None = None) -> Reply:
         """Send a request and return its reply part by part."""
+
+    @property
+    @abstractmethod
+    def agreement(self) -> Agreement:
+        """What the two ends have agreed on."""
+
+    async def fetch(
+        self,
+        url: str,
+        *,
+        method: str = "GET",
+        headers: Mapping[str, str] | None = None,
+        body: str | bytes | AsyncIterable[bytes] = b"",
+        size: int | None = None,
+    ) -> HttpResponse:
+        """Send an HTTP request, which the gateway or `onFetch` of the server answers, and return its head and body.
+
+        Parameters
+        ----------
+        url : str
+            Only its path and query are sent: `/v1/models`, or `http://session/v1/models`.
+        method : str, default 'GET'
+        headers : mapping, optional
+            Credentials, cookies and what is about a connection are not sent. With `x-parlance-follow`, the ID or name
+            of a kept reply, that reply is followed from part `x-parlance-after` on, and nothing is asked.
+        body : str, bytes or async iterable of bytes, optional
+            The server asks for the pieces of an iterable, and of bytes that are larger than a message.
+        size : int, optional
+            Bytes of an iterable, if they are known: a server can refuse too many of them before they are sent.
+
+        Returns
+        -------
+        HttpResponse
+            Status, headers, and a body that is read as it arrives.
+
+        Raises
+        ------
+        ParlanceError
+            `unsupported` for another scheme or method, or if the server answers no HTTP; `invalid_argument`; errors of
+            `stream`; and what the body raises.
+        """
+        return await fetch(self, url, method=method, headers=headers, body=body, size=size)
 
     def follow(self, reply: str, *, after: int = 0) -> Reply:
         """Follow a reply that the server keeps.

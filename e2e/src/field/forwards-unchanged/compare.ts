@@ -14,11 +14,16 @@ export type Shown = Observed & { readonly length: number };
 export async function compare(ways: Ways, upstream: Upstream, each: Case, way: Through): Promise<Compared> {
   const direct = await observe(ways, 'direct', upstream, each, each.answer);
   const through = await observe(ways, way, upstream, each, each.answer);
+  return { through: shown(through), expected: expectedOf(direct, each, way) };
+}
+
+/** What a client should see over a session. */
+export function expectedOf(direct: Observed, each: Case, way: Through): Shown {
   let expected = direct;
   for (const { ways: named, becomes } of each.named ?? []) {
     if (named.includes(way)) expected = { ...expected, ...becomes(direct) };
   }
-  return { through: shown(through), expected: shown({ ...expected, heldBack: [] }) };
+  return shown({ ...expected, heldBack: [] });
 }
 
 /** All cases of the table whose result is another one than it should be. */
@@ -36,7 +41,7 @@ export async function compareAll(): Promise<(Compared & { readonly name: string;
   return differences;
 }
 
-function shown(value: Observed): Shown {
+export function shown(value: Observed): Shown {
   const { body, headers } = value;
   const sorted = Object.fromEntries(Object.entries(headers).sort(([a], [b]) => (a < b ? -1 : 1)));
   return { ...value, headers: sorted, length: body.length, body: body.length > 20_000 ? digest(body) : body };

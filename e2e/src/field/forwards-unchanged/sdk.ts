@@ -43,7 +43,8 @@ const cut =
     response.end();
   };
 
-const ANSWERS: Readonly<Record<string, Answer>> = {
+/** Streams of chat completions. */
+export const ANSWERS: Readonly<Record<string, Answer>> = {
   ...Object.fromEntries(
     ['\n\n', '\n', '', '\r\r', '\r\n\r\n', '\n\ndata: [DONE]\n\n'].map((end) => [
       `a stream that ends with ${JSON.stringify(end)}`,
@@ -120,7 +121,8 @@ const MESSAGE = [
   message('message_stop', {}),
 ].join('');
 
-const OF_ANTHROPIC: Readonly<Record<string, Answer>> = {
+/** Messages of the API of Anthropic. */
+export const OF_ANTHROPIC: Readonly<Record<string, Answer>> = {
   'a message': whole(200, EVENTS, MESSAGE),
   'a message in segments of one byte': cut(EVENTS, MESSAGE),
   'a message without its last blank line': whole(200, EVENTS, MESSAGE.slice(0, -2)),

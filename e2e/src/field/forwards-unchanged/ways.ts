@@ -15,10 +15,10 @@ export interface Ways extends AsyncDisposable {
   readonly originOf: (way: Way) => string;
 }
 
-export async function openWays(upstream: Upstream): Promise<Ways> {
-  const { origin } = upstream;
-  const baseUrl = `${origin}/v1`;
-  const forward = async (request: Request): Promise<Response> => {
+/** Answers each request as an API does. */
+export const forwardTo =
+  (origin: string) =>
+  async (request: Request): Promise<Response> => {
     const { pathname, search } = new URL(request.url);
     const { method, headers, signal } = request;
     // A buffer cannot be sent again after a redirect by Node 20.
@@ -30,6 +30,11 @@ export async function openWays(upstream: Upstream): Promise<Ways> {
       ...(body.size > 0 && { body }),
     });
   };
+
+export async function openWays(upstream: Upstream): Promise<Ways> {
+  const { origin } = upstream;
+  const baseUrl = `${origin}/v1`;
+  const forward = forwardTo(origin);
   const open: AsyncDisposable[] = [];
   const served = async (options: Parameters<typeof createServer>[0], more = {}): Promise<ClientSession> => {
     const server = createServer({ onError: () => {}, ...options });
@@ -77,7 +82,7 @@ export interface Observed {
 }
 
 /** Headers that say something about the body or the answer. */
-const COUNT =
+export const COUNT =
   /^(?:content-type|content-range|content-disposition|location|retry-after|retry-after-ms|x-should-retry|x-request-id|x-ratelimit-.*|openai-.*)$/;
 
 export interface Asking {
