@@ -47,6 +47,11 @@ class Session(Verbs):
             raise ParlanceError("invalid_argument", OTHER_LOOP)
         return self._endpoint
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop that the session belongs to; `None` before it is opened."""
+        return self._endpoint.loop if self._endpoint is not None else None
+
     # --- opening and closing
 
     async def open(self) -> Self:
