@@ -3,9 +3,9 @@ import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { run, type Tally } from './run.js';
+import { add, run, type Tally } from './run.js';
 
-/** The client in Python: a virtual environment with what its tests and checks need, kept for all later runs. */
+/** The client in Python: virtual environments with what its tests and checks need, kept for all later runs. */
 
 const PROJECT = fileURLToPath(new URL('../python', import.meta.url));
 const CACHE = fileURLToPath(new URL('../node_modules/.cache/python', import.meta.url));
@@ -17,10 +17,28 @@ const CANDIDATES = [
   'python3.13',
   '/usr/bin/python3',
 ];
-const TOOLS = ['pytest', 'hypothesis', 'ruff', 'mypy'];
-const EXTRAS = '[context,brotli,tensors,crypto]';
 /** Long enough for a slow registry, and short enough for a machine without one. */
 const INSTALL_MS = 240_000;
+
+/** What is installed in an environment. */
+interface Wanted {
+  readonly name: string;
+  /** The file with all versions. */
+  readonly requirements: string;
+  /** The package itself, with its extras. */
+  readonly project?: string;
+}
+
+const MAIN: Wanted = {
+  name: 'main',
+  requirements: 'tests/requirements.txt',
+  project: `${PROJECT}[context,brotli,tensors,crypto,openai]`,
+};
+/** Packages of OpenAI, Anthropic and LangChain, which use httpx2, or httpx in the versions before. */
+const SDKS: readonly Wanted[] = ['httpx2', 'httpx'].map((name) => ({
+  name: `sdks-${name}`,
+  requirements: `tests/sdk/${name}.txt`,
+}));
 
 interface Environment {
   /** The program `python` of the virtual environment. */
@@ -29,7 +47,7 @@ interface Environment {
   readonly missing?: string;
 }
 
-let environment: Environment | undefined;
+const environments = new Map<Wanted, Environment>();
 
 function find(): string | undefined {
   const isRecent = 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))';
@@ -38,53 +56,59 @@ function find(): string | undefined {
   );
 }
 
-/** Makes the virtual environment if what it depends on has changed. */
-function prepare(): Environment {
+/** Makes a virtual environment if what it depends on has changed. */
+function prepare({ name, requirements, project }: Wanted): Environment {
   const base = find();
   if (base === undefined)
     return { missing: 'skipped the client in Python, which needs Python 3.11 or later with venv and pip' };
-  const version = spawnSync(base, ['-VV']).stdout.toString();
-  const project = readFileSync(join(PROJECT, 'pyproject.toml'), 'utf8');
-  const key = createHash('sha256')
-    .update([version, project, EXTRAS, ...TOOLS].join('\n'))
-    .digest('hex');
-  const folder = join(CACHE, key.slice(0, 16));
+  const list = join(PROJECT, requirements);
+  const described = [spawnSync(base, ['-VV']).stdout.toString(), readFileSync(list, 'utf8'), project ?? ''];
+  if (project !== undefined) described.push(readFileSync(join(PROJECT, 'pyproject.toml'), 'utf8'));
+  const key = createHash('sha256').update(described.join('\n')).digest('hex');
+  const folder = join(CACHE, name, key.slice(0, 16));
   const python = join(folder, process.platform === 'win32' ? 'Scripts/python.exe' : 'bin/python');
   const done = join(folder, 'done');
   if (existsSync(done)) return { python };
-  rmSync(CACHE, { recursive: true, force: true });
-  mkdirSync(CACHE, { recursive: true });
-  const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check'];
+  rmSync(join(CACHE, name), { recursive: true, force: true });
+  mkdirSync(join(CACHE, name), { recursive: true });
+  const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--requirement', list];
   const steps: [string, string[]][] = [
     [base, ['-m', 'venv', folder]],
-    [python, [...pip, ...TOOLS, '--editable', `${PROJECT}${EXTRAS}`]],
+    [python, [...pip, ...(project === undefined ? [] : ['--editable', project])]],
   ];
   for (const [program, args] of steps) {
     const { status, stderr } = spawnSync(program, args, { timeout: INSTALL_MS });
     if (status === 0) continue;
     const why = stderr.toString().trim().split('\n').at(-1) ?? '';
-    return {
-      missing: `skipped the client in Python: "${program} ${args.slice(0, 3).join(' ')} …" failed: ${why}`,
-    };
+    const tried = `${program} ${args.slice(0, 3).join(' ')} …`;
+    return { missing: `skipped the client in Python (${requirements}): "${tried}" failed: ${why}` };
   }
   writeFileSync(done, '');
   return { python };
 }
 
-async function inEnvironment(work: (python: string) => Promise<Tally>): Promise<Tally> {
-  environment ??= prepare();
+async function inEnvironment(wanted: Wanted, work: (python: string) => Promise<Tally>): Promise<Tally> {
+  const environment = environments.get(wanted) ?? prepare(wanted);
+  environments.set(wanted, environment);
   const { python, missing } = environment;
   return python === undefined
     ? { passed: 0, failed: 0, skipped: 1, notes: [missing ?? ''] }
     : await work(python);
 }
 
-/** Runs the tests, end to end with a server of this checkout too. */
-export function pythonTests(): Promise<Tally> {
-  return inEnvironment((python) => run(python, ['-B', '-m', 'pytest', PROJECT]));
+/** Runs the tests, end to end with a server of this checkout too, and those of each environment with SDKs. */
+export async function pythonTests(): Promise<Tally> {
+  let tally = await inEnvironment(MAIN, (python) => run(python, ['-B', '-m', 'pytest', PROJECT]));
+  if (environments.get(MAIN)?.python === undefined) return tally;
+  const env = { PYTHONPATH: join(PROJECT, 'src') };
+  for (const wanted of SDKS) {
+    const args = ['-B', '-m', 'pytest', join(PROJECT, 'tests/sdk')];
+    tally = add(tally, await inEnvironment(wanted, (python) => run(python, args, { env })));
+  }
+  return tally;
 }
 
 /** Checks format, style and types. */
 export function pythonChecks(): Promise<Tally> {
-  return inEnvironment((python) => run(python, ['-B', join(PROJECT, 'tests/checks.py')]));
+  return inEnvironment(MAIN, (python) => run(python, ['-B', join(PROJECT, 'tests/checks.py')]));
 }
