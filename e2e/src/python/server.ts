@@ -1,4 +1,5 @@
-import { createServer, type RequestHandler } from '@parlance/server';
+import { createServer, RequestError, type RequestHandler } from '@parlance/server';
+import { defineContract, events } from '@parlance/server/contract';
 import { answering, count } from '../../../conformance/peers/parlance/behaviours.js';
 
 /**
@@ -15,6 +16,11 @@ async function* words(text: string) {
 const onRequest: RequestHandler = (request, context) =>
   'test' in context.metadata ? ofKit(request, context) : words(`You have said: ${request.text}`);
 
+const any = {
+  '~standard': { version: 1, vendor: 'parlance', validate: (value: unknown) => ({ value }) },
+} as const;
+const contract = defineContract({}, { events: { saved: { data: any }, refused: {}, echo: { data: any } } });
+
 const server = createServer({
   authenticate: ({ token = 'nobody', agentId }) => ({
     principal: token,
@@ -22,6 +28,19 @@ const server = createServer({
   }),
   onSession: (session) => count(session).catch(() => {}),
   onRequest,
+  features: [
+    events(contract, {
+      saved: () => {},
+      refused: () => {
+        throw new RequestError('full', 'the disk is full', { data: { free: 0 } });
+      },
+      // The server emits what it gets, and tells how that ended.
+      echo: async (data, { session, signal }) => {
+        // Another program of this project declares the events that the compiler knows.
+        await session.emit('echo' as never, data as never, { signal });
+      },
+    }),
+  ],
   onFetch: ({ url }) => Response.json({ path: new URL(url).pathname }),
   onError: () => {},
   limits: {

@@ -13,6 +13,7 @@ from .core.frames import CHUNK, RESPONSE
 from .core.maps import pack_metadata
 from .core.outbox import Body
 from .core.streams import Stream
+from .events import events_of
 from .http.head import decode_pull
 from .http.uploads import uploads_of
 from .messages import Message
@@ -98,6 +99,8 @@ class Handlers:
         handler, pull = self._handler, decode_pull(metadata)
         if pull is not None:
             handler = self._answer_pull
+        elif events_of(self._endpoint.session).answers(metadata):
+            handler = self._answer_event
         if handler is None:
             link.fail(stream, ParlanceError("unsupported", "this client answers no requests"))
             return
@@ -109,6 +112,11 @@ class Handlers:
     def _answer_pull(self, request: Message, context: RequestContext) -> AsyncIterable[bytes]:
         """The other end asks for the body of an HTTP request."""
         return uploads_of(self._endpoint.session).answer(decode_pull(context.metadata) or 0, request.sender)
+
+    async def _answer_event(self, request: Message, context: RequestContext) -> bytes:
+        """The other end has emitted an event."""
+        context.set_metadata({"event": context.metadata["event"]})
+        return await events_of(self._endpoint.session).answer(request)
 
     def cancel(self, stream: Stream) -> None:
         """The requester has given up, or the session is over."""

@@ -1,13 +1,25 @@
-"""Kept replies, agents and HTTP: what stands on requests."""
+"""Kept replies, agents, events and HTTP: what stands on requests."""
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from typing import Any
 
 from .agents import Agents, read_agents
 from .core.agreement import Agreement
+from .core.errors import ParlanceError
+from .events import (
+    EventHandler,
+    event_body,
+    event_metadata,
+    events_of,
+    failure_of,
+    is_acknowledged,
+    may_come_again,
+    unhandled,
+)
 from .http.fetch import HttpResponse, fetch
 from .messages import Message
 from .reply import Reply
@@ -67,6 +79,71 @@ class Verbs(ABC):
             `stream`; and what the body raises.
         """
         return await fetch(self, url, method=method, headers=headers, body=body, size=size)
+
+    async def emit(
+        self, name: str, data: object = None, *, to: str | None = None, timeout: float | None = None
+    ) -> None:
+        """Emit an event, and return when the handlers of the other end have returned.
+
+        In a durable session it is handled once, also if the server dies meanwhile.
+
+        Parameters
+        ----------
+        name : str
+        data : object, optional
+            Anything that `json.dumps` takes.
+        to : str, optional
+            Another agent; the server itself if it is left out.
+        timeout : float, optional
+            Seconds; without it, this waits for as long as the session lasts.
+
+        Raises
+        ------
+        RequestError
+            The error of the handler; `unhandled` if the other end has none, or knows no events.
+        ParlanceError
+            `session_lost` if the session was lost before it is known whether the event was handled; `timeout`; errors
+            of `request`.
+        """
+        agreement = self.agreement
+        metadata = event_metadata(name, agreement)
+        if to is not None and not agreement.has("agents"):
+            raise ParlanceError("unsupported", "to: the two ends have not agreed on agents")
+        body = event_body(data)
+        try:
+            async with asyncio.timeout(timeout):
+                while True:
+                    try:
+                        answer = await self.request(body, to=to, metadata=metadata)
+                        break
+                    except ParlanceError as error:
+                        if to is not None or not may_come_again(error, metadata):
+                            raise failure_of(name, error) from error
+        except TimeoutError:
+            raise ParlanceError("timeout", f"no acknowledgement within {timeout} s") from None
+        if not is_acknowledged(name, answer):
+            raise unhandled(name)
+
+    def handle(self, name: str, handler: EventHandler) -> Callable[[], None]:
+        """Handle an event of the other end, beside other handlers of it.
+
+        Parameters
+        ----------
+        handler : callable
+            Called with the data and the message, `async` or not. The other end is told when it has returned, or its
+            `RequestError`. An event that comes when there is no handler is refused with `unhandled`.
+
+        Returns
+        -------
+        callable
+            Removes the handler.
+
+        Raises
+        ------
+        ParlanceError
+            `invalid_argument`.
+        """
+        return events_of(self).add(name, handler)
 
     def follow(self, reply: str, *, after: int = 0) -> Reply:
         """Follow a reply that the server keeps.
