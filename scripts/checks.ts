@@ -177,6 +177,13 @@ export const CHECKS: readonly Check[] = [
     run: async () => await node('scripts/try-packed.ts', await packOnce()),
   },
   {
+    name: 'guides as pasted',
+    part: 'check',
+    lane: 'computing',
+    run: async () =>
+      await withChromium('guides', async () => await node('e2e/src/guides/main.ts', await packOnce())),
+  },
+  {
     name: 'guide to several nodes as pasted',
     part: 'check',
     lane: 'computing',

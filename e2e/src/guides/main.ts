@@ -1,0 +1,36 @@
+import { launchChromium } from '../../../scripts/chromium.js';
+import { readCommandLine } from '../../../scripts/command-line.js';
+import { Pasted } from '../../../scripts/pasted.js';
+import { GUIDES } from './guides.js';
+import { PACKAGES_OF_GUIDES } from './packages.js';
+
+/** Follows each guide of docs/guide that is a whole program, with the packed packages and one installation for all. */
+
+const USAGE = `node --import tsx --conditions=@parlance/source e2e/src/guides/main.ts [--only NAME] [FOLDER]
+
+FOLDER contains the tarballs if they are packed already.
+
+  --only NAME    guides with this in their name`;
+
+const { values, positionals } = readCommandLine(USAGE, {
+  allowPositionals: true,
+  options: { only: { type: 'string' } },
+});
+
+const guides = Object.entries(GUIDES).filter(([name]) => name.includes(values.only ?? ''));
+await using pasted = await Pasted.create(PACKAGES_OF_GUIDES, positionals[0]);
+await using browser = await launchChromium();
+let failed = 0;
+for (const [name, follow] of guides) {
+  const begun = performance.now();
+  try {
+    pasted.paste(`docs/guide/${name}.md`, name);
+    await follow({ pasted, browser, folder: name });
+    console.log(`✓ ${name}, ${((performance.now() - begun) / 1000).toFixed(1)} s`);
+  } catch (error) {
+    failed++;
+    console.error(`✗ ${name}: ${error instanceof Error ? error.stack : error}`);
+  }
+}
+console.log(`${guides.length - failed} passed, ${failed} failed`);
+process.exitCode = failed === 0 ? 0 : 1;

@@ -1,0 +1,10 @@
+/** What the guides install beside our packages, in exact versions, as the lockfile of this repository does not have them. */
+export const PACKAGES_OF_GUIDES = [
+  'ws@8.23.0',
+  'jose@6.2.18',
+  'express@5.3.0',
+  'fastify@5.12.8',
+  'hono@4.13.19',
+  '@hono/node-server@2.1.9',
+  'vite@8.3.8',
+];
