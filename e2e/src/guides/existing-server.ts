@@ -1,7 +1,7 @@
 import { connect } from '@parlance/client';
 import WebSocket from 'ws';
 import { freePort } from '../kit/cli-process.js';
-import { type Guide, shows } from './guide.js';
+import { type Guide, opened } from './guide.js';
 
 export const existingServer: Guide = async ({ pasted, browser, folder }) => {
   for (const program of ['express', 'fastify', 'hono', 'plain']) {
@@ -22,7 +22,7 @@ export const existingServer: Guide = async ({ pasted, browser, folder }) => {
     const own = await freePort();
     const vite = pasted.start(`vite --host 127.0.0.1 --port ${own} --strictPort`, { folder, env });
     await vite.printed('ready in');
-    await shows(browser, `http://127.0.0.1:${own}/`, 'body', 'ben said: hello');
+    await opened(browser, `http://127.0.0.1:${own}/`, (page) => page.getByText('ben said: hello').waitFor());
     await vite.kill();
     await server.kill();
   }

@@ -12,26 +12,19 @@ export interface Means {
 /** Follows a guide. @throws if something is not as the guide says. */
 export type Guide = (means: Means) => Promise<void>;
 
-/**
- * Opens a page, and waits until an element has a text. The page may complain of nothing.
- *
- * @param act what the user does before.
- */
-export async function shows(
+/** Opens a page and uses it. The page may complain of nothing. */
+export async function opened(
   browser: Browser,
   url: string,
-  selector: string,
-  text: string | RegExp,
-  act: (page: Page) => Promise<void> = async () => {},
+  use: (page: Page) => Promise<unknown>,
 ): Promise<void> {
-  await using opened = await openPage(browser, url);
-  const { page, complaints } = opened;
+  await using visit = await openPage(browser, url);
+  const { page, complaints } = visit;
   try {
-    await act(page);
-    await page.locator(selector, { hasText: text }).first().waitFor();
+    await use(page);
   } catch (error) {
-    throw new Error(`${url} shows ${await page.content()}\n${complaints.join('\n')}`, { cause: error });
+    throw new Error(`${error}\n${page.url()} has ${await page.content()}\n${complaints.join('\n')}`);
   }
-  const serious = complaints.filter((each) => !each.includes('favicon'));
+  const serious = complaints.filter((each) => !each.includes('favicon') && !each.endsWith('404 (Not Found)'));
   if (serious.length > 0) throw new Error(`${url} complains:\n${serious.join('\n')}`);
 }

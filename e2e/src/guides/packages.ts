@@ -6,5 +6,11 @@ export const PACKAGES_OF_GUIDES = [
   'fastify@5.12.8',
   'hono@4.13.19',
   '@hono/node-server@2.1.9',
+  'next@16.4.6',
+  'react@19.3.1',
+  'react-dom@19.3.1',
+  'ai@6.0.326',
+  '@ai-sdk/react@3.0.328',
+  '@ai-sdk/openai-compatible@2.0.92',
   'vite@8.3.8',
 ];
