@@ -11,6 +11,7 @@ export const existingServer: Guide = async ({ pasted, browser, folder }) => {
     await server.printed('listening');
     const env = { SERVER: origin };
     await pasted.run('node client.mjs', ['ann said: hello'], { folder, env });
+    await overHttp(origin);
     const reasons = [
       await refusal(origin, 'https://evil.example'),
       await refusal(origin, 'https://app.example'),
@@ -27,6 +28,17 @@ export const existingServer: Guide = async ({ pasted, browser, folder }) => {
     await server.kill();
   }
 };
+
+/** The server hands over the requests of clients whose network blocks WebSockets. */
+async function overHttp(server: string): Promise<void> {
+  const headers = { 'content-type': 'application/json' };
+  const login = await fetch(`${server}/login`, { method: 'POST', headers, body: '{"name":"eve"}' });
+  const { token } = (await login.json()) as { readonly token: string };
+  const session = await connect(server, { token, transports: ['http'] });
+  const { text } = await session.request('hello');
+  if (text !== 'eve said: hello') throw new Error(`a session over HTTP was answered ${text}`);
+  await session.close();
+}
 
 /** Why a page of another site that has no credentials is refused. */
 async function refusal(server: string, origin: string): Promise<string> {
