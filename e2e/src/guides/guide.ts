@@ -12,11 +12,12 @@ export interface Means {
 /** Follows a guide. @throws if something is not as the guide says. */
 export type Guide = (means: Means) => Promise<void>;
 
-/** Opens a page and uses it. The page may complain of nothing. */
+/** Opens a page and uses it. @param tolerated complaints of the browser. @default missing icons and files */
 export async function opened(
   browser: Browser,
   url: string,
   use: (page: Page) => Promise<unknown>,
+  tolerated = /favicon|404 \(Not Found\)$/,
 ): Promise<void> {
   await using visit = await openPage(browser, url);
   const { page, complaints } = visit;
@@ -25,6 +26,6 @@ export async function opened(
   } catch (error) {
     throw new Error(`${error}\n${page.url()} has ${await page.content()}\n${complaints.join('\n')}`);
   }
-  const serious = complaints.filter((each) => !each.includes('favicon') && !each.endsWith('404 (Not Found)'));
+  const serious = complaints.filter((each) => !tolerated.test(each));
   if (serious.length > 0) throw new Error(`${url} complains:\n${serious.join('\n')}`);
 }

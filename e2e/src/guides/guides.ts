@@ -1,9 +1,17 @@
 import { existingServer } from './existing-server.js';
 import type { Guide } from './guide.js';
+import { models } from './models.js';
 import { nextjs } from './nextjs.js';
+import { noBundler } from './no-bundler.js';
+import { rooms } from './rooms.js';
+import { workerFleet } from './worker-fleet.js';
 
 /** The guides that are whole programs, by the names of their pages in docs/guide. */
 export const GUIDES: Readonly<Record<string, Guide>> = {
   'existing-server': existingServer,
   nextjs,
+  models,
+  'no-bundler': noBundler,
+  rooms,
+  'worker-fleet': workerFleet,
 };

@@ -1,4 +1,6 @@
-/** What the guides install beside our packages, in exact versions, as the lockfile of this repository does not have them. */
+import { SQLITE } from '../../../scripts/pasted.js';
+
+/** The packages that the guides install beside our packages, in exact versions, since the lockfile of this repository does not have them. */
 export const PACKAGES_OF_GUIDES = [
   'ws@8.23.0',
   'jose@6.2.18',
@@ -13,4 +15,7 @@ export const PACKAGES_OF_GUIDES = [
   '@ai-sdk/react@3.0.328',
   '@ai-sdk/openai-compatible@2.0.92',
   'vite@8.3.8',
+  '@vitejs/plugin-react@6.0.1',
+  'openai@6.49.0',
+  ...SQLITE,
 ];
