@@ -1,4 +1,6 @@
 import { existingServer } from './existing-server.js';
+import { fromSocketIo } from './from-socket-io.js';
+import { fromSse } from './from-sse.js';
 import type { Guide } from './guide.js';
 import { models } from './models.js';
 import { nextjs } from './nextjs.js';
@@ -10,6 +12,8 @@ import { workerFleet } from './worker-fleet.js';
 export const GUIDES: Readonly<Record<string, Guide>> = {
   'existing-server': existingServer,
   nextjs,
+  'from-socket-io': fromSocketIo,
+  'from-sse': fromSse,
   models,
   'no-bundler': noBundler,
   rooms,

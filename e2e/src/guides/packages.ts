@@ -17,5 +17,9 @@ export const PACKAGES_OF_GUIDES = [
   'vite@8.3.8',
   '@vitejs/plugin-react@6.0.1',
   'openai@6.49.0',
+  'zod@4.6.7',
+  'socket.io@4.8.4',
+  'socket.io-client@4.8.4',
+  'eventsource-parser@3.1.1',
   ...SQLITE,
 ];
