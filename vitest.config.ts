@@ -72,7 +72,9 @@ const files = ['packages', 'conformance', 'scripts']
   .flatMap((folder) =>
     readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) => join(folder, name)),
   )
-  .filter((file) => /(?<!\.browser)\.test\.ts$/.test(file) && !/(^|\/)(node_modules|dist)\//.test(file));
+  .filter(
+    (file) => /(?<!\.browser)\.test\.ts$/.test(file) && !/(^|\/)(node_modules|dist|templates)\//.test(file),
+  );
 const pure = files.filter(
   (file) => !NEEDS_NEW_MODULES.test(file) && !TOUCHES_MORE.test(readFileSync(file, 'utf8')),
 );

@@ -253,7 +253,8 @@ describe('credentials that expire', () => {
   it('are renewed by a token function without a gap', async () => {
     const tokens: string[] = [];
     const { url } = await peers.serve({
-      authenticate: lasting(2_000),
+      // Long enough for a busy machine to renew them in time.
+      authenticate: lasting(5_000),
       onRequest: (request) => request.text,
     });
     const session = await peers.dial(url, {
@@ -265,7 +266,7 @@ describe('credentials that expire', () => {
     const states: string[] = [];
     session.on('state', (state) => states.push(state));
     const { id } = session;
-    for (let i = 0; tokens.length < 4; i++) {
+    for (let i = 0; tokens.length < 3; i++) {
       expect((await session.request(`still there? ${i}`)).text).toBe(`still there? ${i}`);
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
@@ -705,13 +706,16 @@ describe('frames beside messages', () => {
   });
 
   it('end the session if they are fragments without content', async () => {
-    const { port, server } = await peers.serve({ limits: { controlMessagesPerMinute: Infinity } });
+    const reasons: unknown[] = [];
+    const note = ({ event, reason }: Readonly<Record<string, unknown>>) => {
+      if (event === 'session.ended') reasons.push(reason);
+    };
+    const { port, server } = await peers.serve({
+      limits: { controlMessagesPerMinute: Infinity },
+      logger: { debug() {}, info: note, warn: note, error: note },
+    });
     const socket = await greetByHand(port);
     await expect.poll(() => server.sessions.size).toBe(1);
-    let text = '';
-    socket.on('data', (data) => {
-      text += data.toString('latin1');
-    });
     const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
     // An acknowledgement of nothing: two bytes, and 6,000 bytes of frames around them. They are written by the megabyte, as a
     // slow machine that wrote them one by one would not be too fast.
@@ -720,17 +724,15 @@ describe('frames beside messages', () => {
     fragments[0] = 0x02;
     const last = Uint8Array.of(0x80, 0x82, 0, 0, 0, 0, 0x10 | LinkKind.ACK, 0);
     const many = Buffer.concat(Array.from({ length: 512 }, () => [fragments, last]).flat());
-    while (!socket.destroyed && !text.includes(RATE_LIMITED)) {
+    // The reason does not reach an end whose megabytes are not read any more.
+    while (!socket.destroyed && reasons.length === 0) {
       socket.write(many);
       await pause(1);
     }
     await closed;
-    expect(text).toContain(RATE_LIMITED);
+    expect(reasons).toEqual(['rate_limited']);
   });
 });
-
-/** The beginning of a close frame with that code. */
-const RATE_LIMITED = String.fromCharCode(CloseCode.RATE_LIMITED >> 8, CloseCode.RATE_LIMITED & 255);
 
 /** A session whose frames the test writes byte by byte. Its masks are zeros. */
 async function greetByHand(port: number) {

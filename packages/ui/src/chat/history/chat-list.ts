@@ -41,9 +41,12 @@ export function createChatList(chats: Chats, { onOpen, onShown }: ChatListEvents
   const painter = createPainter(() => void paint());
   const searching = createPainter(() => void paint(), SEARCH_MS);
   const menu = createChatMenu({
-    rename(id) {
-      named = id;
-      void paint();
+    rename(chat) {
+      named = chat.id;
+      // At once: the next letter is for the field.
+      const field = nameField(chat);
+      list.querySelector(`[data-chat="${CSS.escape(chat.id)}"]`)?.replaceChildren(field);
+      field.select();
     },
     exported: (id) => chats.exported(id),
     async remove(id, title) {
@@ -60,7 +63,6 @@ export function createChatList(chats: Chats, { onOpen, onShown }: ChatListEvents
   function item(chat: ChatRecord): HTMLElement {
     const { id, title } = chat;
     const isOpen = id === chats.openId;
-    if (id === named) return create('li', {}, nameField(chat));
     const open = create(
       'button',
       { type: 'button', className: 'open', dir: 'auto', title },
@@ -78,10 +80,12 @@ export function createChatList(chats: Chats, { onOpen, onShown }: ChatListEvents
       '⋯',
     );
     more.addEventListener('click', () => menu.show(chat, more));
-    return create('li', {}, open, more);
+    const entry = create('li', {}, open, more);
+    entry.dataset['chat'] = id;
+    return entry;
   }
 
-  function nameField({ id, title }: ChatRecord): HTMLElement {
+  function nameField({ id, title }: ChatRecord): HTMLInputElement {
     const field = create('input', { value: title, ariaLabel: 'Title', dir: 'auto', maxLength: 120 });
     const end = (isKept: boolean) => {
       if (named !== id) return;
@@ -95,7 +99,6 @@ export function createChatList(chats: Chats, { onOpen, onShown }: ChatListEvents
       end(event.key === 'Enter');
     });
     field.addEventListener('blur', () => end(true));
-    queueMicrotask(() => field.select());
     return field;
   }
 
@@ -120,8 +123,7 @@ export function createChatList(chats: Chats, { onOpen, onShown }: ChatListEvents
       ]),
     );
     // The list must not take the focus with it.
-    if (named !== undefined) list.querySelector('input')?.focus();
-    else if (place >= 0) list.querySelectorAll('li')[place]?.querySelector('button')?.focus();
+    if (place >= 0) list.querySelectorAll('li')[place]?.querySelector('button')?.focus();
     none.textContent = !chats.isKept
       ? 'Nothing is kept: a chat ends with its tab.'
       : all.length === 0

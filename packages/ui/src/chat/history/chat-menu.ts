@@ -9,7 +9,7 @@ export interface ChatMenu {
 }
 
 export interface ChatMenuEvents {
-  rename(id: string): void;
+  rename(chat: ChatRecord): void;
   exported(id: string): Promise<Exported | undefined>;
   remove(id: string, title: string): Promise<void>;
 }
@@ -29,7 +29,7 @@ export function createChatMenu({ rename, exported, remove }: ChatMenuEvents): Ch
     const found = await exported(chat.id);
     if (found !== undefined) download(chat.title, extension, write(found));
   };
-  add('Rename', ({ id }) => rename(id));
+  add('Rename', rename);
   add('Export as Markdown', save('md', markdownOf));
   add('Export as JSON', save('json', jsonOf));
   add('Delete', ({ id, title }) => remove(id, title));
