@@ -51,7 +51,7 @@ const USAGE = `npm run bench -- [name…] [--json] [--quick] [--conversation FIL
   --modules             page: what its scripts consist of, by room and by module, instead of measurements
 
 ${Object.entries(BENCHES)
-  .map(([name, description]) => `  ${name.padEnd(10)}${description}`)
+  .map(([name, description]) => `  ${name.padEnd(11)}${description}`)
   .join('\n')}`;
 
 const fileOf = (name: string) => new URL(`./${name}.ts`, import.meta.url);

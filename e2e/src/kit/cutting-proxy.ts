@@ -44,7 +44,7 @@ export async function createCuttingProxy(port: number | (() => number)): Promise
   let target = port;
   let falsified: readonly [right: string, wrong: string] | undefined;
 
-  const server: Server = createServer((near) => {
+  const server: Server = createServer({ noDelay: true }, (near) => {
     near.on('error', () => {});
     if (refuses) {
       near.destroy();
@@ -56,7 +56,7 @@ export async function createCuttingProxy(port: number | (() => number)): Promise
       near.once('close', () => swallowed.delete(near));
       return;
     }
-    const far = connect(typeof target === 'number' ? target : target(), '127.0.0.1');
+    const far = connect(typeof target === 'number' ? target : target(), '127.0.0.1').setNoDelay();
     far.on('error', () => near.destroy());
     const pair = [near, far] as const;
     pairs.add(pair);
