@@ -9,7 +9,7 @@ import { createCuttingProxy } from '../kit/cutting-proxy.js';
 import { createPeers } from '../kit/peers.js';
 import { merged } from '../kit/server-options.js';
 import { UNLIMITED } from '../kit/unlimited.js';
-import { proxyMissing, startProxyWith } from '../proxies/proxy-server.js';
+import { PLAIN, proxyMissing, startProxyWith } from '../proxies/proxy-server.js';
 import { frames, open, PING, post } from './by-hand.js';
 
 /** Sessions over HTTP whose requests reach one node after the other. */
@@ -169,24 +169,7 @@ it.skipIf(proxyMissing('haproxy'))(
   'two nodes behind HAProxy, which chooses for each request, answer requests and streams to their end',
   async () => {
     const ports = [(await serve(working)).port, (await serve(working)).port];
-    const haproxy = peers.use(
-      await startProxyWith(
-        'haproxy',
-        (port) => `
-defaults
-  mode http
-  timeout connect 5s
-  timeout client 60s
-  timeout server 60s
-frontend all
-  bind 127.0.0.1:${port}
-  default_backend nodes
-backend nodes
-  balance roundrobin
-${ports.map((each) => `  server node${each} 127.0.0.1:${each}`).join('\n')}
-`,
-      ),
-    );
+    const haproxy = peers.use(await startProxyWith('haproxy', PLAIN.haproxy(ports)));
     const sessions = await Promise.all(inOrder(3).map(() => peers.dial(urlOf(haproxy.port), OVER_HTTP)));
     const events = sessions.map(eventsOf);
     await Promise.all(sessions.map(work));

@@ -11,7 +11,7 @@ import { type StaticFiles, serveCompressed } from '../../../bench/src/page/stati
 import { chromiumMissing, launchChromium } from '../kit/chat-page.js';
 import { type CuttingProxy, createCuttingProxy } from '../kit/cutting-proxy.js';
 import { UNLIMITED } from '../kit/unlimited.js';
-import { createCertificate, proxyMissing, startProxyWith } from '../proxies/proxy-server.js';
+import { createCertificate, nginxWith, proxyMissing, startProxyWith } from '../proxies/proxy-server.js';
 
 /** Sessions over HTTP in a browser, in a network that refuses WebSockets. */
 
@@ -227,19 +227,15 @@ describe.skipIf(missing !== undefined)('a page whose network refuses WebSockets'
       async () => {
         await using nginx = await startProxyWith('nginx', (port, folder) => {
           createCertificate(folder);
-          return `
-          worker_processes 1; pid ${folder}/nginx.pid; error_log stderr error;
-          events { worker_connections 200; }
-          http {
-            access_log off;
-            ${['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((each) => `${each}_temp_path ${folder}/${each};`).join(' ')}
-            server {
+          return nginxWith(
+            folder,
+            `server {
               listen 127.0.0.1:${port} ssl http2;
               ssl_certificate ${folder}/tls.crt;
               ssl_certificate_key ${folder}/tls.key;
               location / { proxy_pass http://127.0.0.1:${proxy.port}; proxy_set_header Host $http_host; }
-            }
-          }`;
+            }`,
+          );
         });
         const origin = `https://127.0.0.1:${nginx.port}`;
         const secure = await browser.newContext({ ignoreHTTPSErrors: true });

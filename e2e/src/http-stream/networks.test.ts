@@ -1,4 +1,4 @@
-import { createServer as createHttpServer, request as httpRequest, type ServerResponse } from 'node:http';
+import { createServer as createHttpServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { connect, type TransportName } from '@parlance/client';
@@ -7,7 +7,8 @@ import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { createPeers, failure } from '../kit/peers.js';
 import { UNLIMITED } from '../kit/unlimited.js';
-import { proxyMissing, startProxyWith } from '../proxies/proxy-server.js';
+import { PLAIN, proxyMissing, startProxyWith } from '../proxies/proxy-server.js';
+import { withoutUpgrades } from '../proxies/without-upgrades.js';
 
 /** Sessions through networks that hold back, refuse or cut WebSockets. */
 
@@ -41,54 +42,6 @@ async function talk(url: string, transports?: readonly TransportName[]): Promise
   await session.close();
 }
 
-type OnUpgrade = 'refuse' | 'hold' | 'drop the answers to' | 'hold the frames behind';
-
-/** A proxy that forwards requests and answers as they come, and that no WebSocket passes. */
-async function withoutUpgrades(target: number, onUpgrade: OnUpgrade) {
-  const held = new Set<{ destroy(): void }>();
-  const proxy = createHttpServer((request, response) => {
-    const { method, url, headers } = request;
-    const forward = httpRequest({ port: target, method, path: url, headers }, (answer) => {
-      response.writeHead(answer.statusCode ?? 502, answer.headers);
-      answer.on('error', () => response.destroy());
-      answer.pipe(response);
-    });
-    forward.on('error', () => response.destroy());
-    response.on('close', () => forward.destroy());
-    request.pipe(forward);
-  });
-  proxy.on('upgrade', (_request, socket) => {
-    held.add(socket.on('error', () => {}));
-    if (onUpgrade === 'refuse') socket.end('HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n');
-  });
-  if (onUpgrade === 'drop the answers to')
-    proxy.on('upgrade', ({ url, headers }) => {
-      const forward = httpRequest({ port: target, path: url, headers });
-      forward.on('upgrade', (_answer, socket) => held.add(socket.on('error', () => {})));
-      forward.on('error', () => {}).end();
-    });
-  if (onUpgrade === 'hold the frames behind')
-    proxy.on('upgrade', ({ url, headers }, near) => {
-      const forward = httpRequest({ port: target, path: url, headers });
-      forward.on('upgrade', ({ rawHeaders }, far) => {
-        held.add(far.on('error', () => {}).resume());
-        const pairs = rawHeaders.map((text, i) => (i % 2 === 0 ? `${text}: ` : `${text}\r\n`));
-        near.write(`HTTP/1.1 101 Switching Protocols\r\n${pairs.join('')}\r\n`);
-        near.pipe(far);
-      });
-      forward.on('error', () => {}).end();
-    });
-  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
-  return peers.use({
-    port: (proxy.address() as AddressInfo).port,
-    async [Symbol.asyncDispose]() {
-      for (const socket of held) socket.destroy();
-      proxy.close();
-      proxy.closeAllConnections();
-    },
-  });
-}
-
 describe('a session', () => {
   it.each([
     ['refuse', undefined],
@@ -96,7 +49,7 @@ describe('a session', () => {
     ['refuse', ['websocket', 'http']],
     ['hold', ['websocket', 'http']],
   ] as const)('goes over HTTP if a proxy will %s upgrades, with transports %j', async (what, transports) => {
-    const proxy = await withoutUpgrades(await serve(), what);
+    const proxy = peers.use(await withoutUpgrades(await serve(), what));
     await talk(`ws://127.0.0.1:${proxy.port}/session`, transports);
   });
 
@@ -112,7 +65,7 @@ describe('a session', () => {
       const port = await serve(() => {
         begun++;
       });
-      const proxy = await withoutUpgrades(port, what);
+      const proxy = peers.use(await withoutUpgrades(port, what));
       await talk(`ws://127.0.0.1:${proxy.port}/session`, transports);
       expect(begun).toBe(1);
     },
@@ -120,19 +73,7 @@ describe('a session', () => {
 
   it.skipIf(proxyMissing('nginx'))('goes through nginx as it is without any setting', async () => {
     const target = await serve();
-    const nginx = peers.use(
-      await startProxyWith(
-        'nginx',
-        (port, folder) => `
-          worker_processes 1; pid ${folder}/nginx.pid; error_log stderr error;
-          events { worker_connections 100; }
-          http {
-            access_log off;
-            ${['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((each) => `${each}_temp_path ${folder}/${each};`).join(' ')}
-            server { listen 127.0.0.1:${port}; location / { proxy_pass http://127.0.0.1:${target}; } }
-          }`,
-      ),
-    );
+    const nginx = peers.use(await startProxyWith('nginx', PLAIN.nginx([target])));
     await talk(`ws://127.0.0.1:${nginx.port}/session`, ['http']);
     // It forwards no upgrade.
     await talk(`ws://127.0.0.1:${nginx.port}/session`, ['websocket', 'http']);
@@ -140,23 +81,7 @@ describe('a session', () => {
 
   it.skipIf(proxyMissing('haproxy'))('goes through HAProxy as it is without any setting', async () => {
     const target = await serve();
-    const haproxy = peers.use(
-      await startProxyWith(
-        'haproxy',
-        (port) => `
-defaults
-  mode http
-  timeout connect 5s
-  timeout client 60s
-  timeout server 60s
-frontend all
-  bind 127.0.0.1:${port}
-  default_backend servers
-backend servers
-  server one 127.0.0.1:${target}
-`,
-      ),
-    );
+    const haproxy = peers.use(await startProxyWith('haproxy', PLAIN.haproxy([target])));
     await talk(`ws://127.0.0.1:${haproxy.port}/session`, ['http']);
   });
 });
@@ -227,7 +152,7 @@ describe('a client that falls back by itself', () => {
 
   it('says the same of a server that takes no sessions over HTTP', async () => {
     const { port } = await peers.serve({ transports: ['websocket'] });
-    const proxy = await withoutUpgrades(port, 'refuse');
+    const proxy = peers.use(await withoutUpgrades(port, 'refuse'));
     const url = `ws://127.0.0.1:${proxy.port}/session`;
     const [first, usual] = [
       await failure(connect(url, { transports: ['websocket'] })),

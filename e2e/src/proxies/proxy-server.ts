@@ -92,6 +92,46 @@ export async function startProxyWith(
   return { port, ...(await runProxy(name, folder, configurationFor(port, folder), port)) };
 }
 
+/** What nginx and HAProxy need to forward to servers at `ports`, and nothing else: all settings are those that they have by themselves. */
+export const PLAIN: Readonly<
+  Record<ProxyName, (ports: readonly number[]) => (port: number, folder: string) => string>
+> = {
+  nginx: (ports) => (port, folder) =>
+    nginxWith(
+      folder,
+      // A server takes no name of others: nginx sends that of the upstream as the host.
+      `upstream localhost { ${ports.map((each) => `server 127.0.0.1:${each};`).join(' ')} }
+      server { listen 127.0.0.1:${port}; location / { proxy_pass http://localhost; } }`,
+    ),
+  haproxy: (ports) => (port) =>
+    `
+defaults
+  mode http
+  timeout connect 5s
+  timeout client 60s
+  timeout server 60s
+frontend all
+  bind 127.0.0.1:${port}
+  default_backend servers
+backend servers
+  balance roundrobin
+${ports.map((each) => `  server server${each} 127.0.0.1:${each}`).join('\n')}
+`,
+};
+
+/** A configuration of nginx with `http`, and with its files in `folder`. */
+export function nginxWith(folder: string, http: string): string {
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'];
+  return `
+    worker_processes 1; pid ${folder}/nginx.pid; error_log stderr error;
+    events { worker_connections 200; }
+    http {
+      access_log off;
+      ${temporary.map((each) => `${each}_temp_path ${folder}/${each};`).join(' ')}
+      ${http}
+    }`;
+}
+
 /** Resolves when the port is open. The folder goes with the process. */
 async function runProxy(
   name: ProxyName,
