@@ -20,7 +20,7 @@ const { values, positionals } = readCommandLine(USAGE, {
 const guides = Object.entries(GUIDES).filter(([name]) => name.includes(values.only ?? ''));
 await using pasted = await Pasted.create(PACKAGES_OF_GUIDES, positionals[0]);
 await using browser = await launchChromium();
-let failed = 0;
+const failures: string[] = [];
 for (const [name, follow] of guides) {
   const begun = performance.now();
   try {
@@ -30,9 +30,11 @@ for (const [name, follow] of guides) {
     await follow({ pasted, browser, folder });
     console.log(`✓ ${name}, ${((performance.now() - begun) / 1000).toFixed(1)} s`);
   } catch (error) {
-    failed++;
     console.error(`✗ ${name}: ${error instanceof Error ? error.stack : error}`);
+    failures.push(`✗ ${name}: ${String(error).split('\n').slice(0, 4).join('\n')}`);
   }
 }
-console.log(`${guides.length - failed} passed, ${failed} failed`);
-process.exitCode = failed === 0 ? 0 : 1;
+// Again at the end, where CI looks for them.
+for (const failure of failures) console.log(failure);
+console.log(`${guides.length - failures.length} passed, ${failures.length} failed`);
+process.exitCode = failures.length === 0 ? 0 : 1;

@@ -1,8 +1,8 @@
 import { freePort } from '../kit/cli-process.js';
 import { type Guide, opened } from './guide.js';
 
-/** The complaints of a browser whose server is killed. */
-const OF_A_KILL = /WebSocket|Failed to load resource/;
+/** The complaints of a browser whose server is killed; the client asks over HTTP too, and the proxy answers for the server. */
+const OF_A_KILL = /WebSocket|Failed to load resource|\/session\/stream: 502$/;
 
 export const rooms: Guide = async ({ pasted, browser, folder }) => {
   const [port, own] = [await freePort(), await freePort()];
