@@ -14,6 +14,7 @@ import { ProtocolError } from '../base/errors.js';
 import type { StringMap } from '../base/fields.js';
 import { parseJson } from '../base/json.js';
 import { ANNOUNCED_LIMITS, type Limits, type Timers } from '../base/limits.js';
+import { Memo } from '../base/memo.js';
 import type { AvpAgreement, AvpOptions } from '../codec/avp/agreement.js';
 import type {
   AcceptPayload,
@@ -317,7 +318,7 @@ export interface Answer {
  * instead of each computing and keeping its own.
  */
 export class AgreementCache {
-  readonly #answers = new Map<string, Answer>();
+  readonly #answers = new Memo<Answer>();
 
   /** The answer to `hello`; calls `answer` if it is not cached. */
   recall(hello: HelloPayload, scope: string, answer: (offer: Offer, key: string) => Answer): Answer {
@@ -328,20 +329,9 @@ export class AgreementCache {
 
   /** The answer with this name; calls `make` if it is not cached. */
   share(name: string, make: () => Answer): Answer {
-    const known = this.#answers.get(name);
-    if (known !== undefined) return known;
-    const made = make();
-    if (name.length <= MAX_NAME_LENGTH) {
-      if (this.#answers.size >= MAX_ANSWERS) this.#answers.clear();
-      this.#answers.set(name, made);
-    }
-    return made;
+    return this.#answers.recall(name, make);
   }
 }
-
-/** More distinct offers than this can only be generated ones. */
-const MAX_ANSWERS = 64;
-const MAX_NAME_LENGTH = 4096;
 
 export function offerOf(hello: HelloPayload): Offer {
   const { agentId: _agentId, auth: _auth, resume: _resume, nonce: _nonce, ...offer } = hello;

@@ -1,4 +1,5 @@
 import { type Fields, isFields, isStated, type StringMap } from '../base/fields.js';
+import { Memo } from '../base/memo.js';
 
 /**
  * The values that HELLO and ACCEPT leave out: two ends of one build state only the differences from them
@@ -39,39 +40,47 @@ export const STANDARD_VALUES = {
  * The extensions as they are written to a peer that understands `std`: parameters that have their standard values are left out.
  * Parameters of which one is unlimited are written as they are, because there an absent member means unlimited.
  */
-export const shortenExtensions = (extensions: StringMap): StringMap =>
-  withParameters(extensions, (standard, stated, text) => {
-    if (Object.keys(standard).some((name) => !isStated(stated, name))) return text;
-    const rest: Record<string, unknown> = { std: 1 };
-    for (const [name, value] of Object.entries(stated)) if (value !== standard[name]) rest[name] = value;
-    const short = JSON.stringify(rest);
-    return short.length < text.length ? short : text;
-  });
+export const shortenExtensions = eachParameters((standard, stated, text) => {
+  if (Object.keys(standard).some((name) => !isStated(stated, name))) return text;
+  const rest: Record<string, unknown> = { std: 1 };
+  for (const [name, value] of Object.entries(stated)) if (value !== standard[name]) rest[name] = value;
+  const short = JSON.stringify(rest);
+  return short.length < text.length ? short : text;
+});
 
 /** The extensions as they are meant. A value that is not an object of parameters stays; its readers refuse it. */
-export const expandExtensions = (extensions: StringMap): StringMap =>
-  withParameters(extensions, (standard, { std, ...stated }, text) => {
-    if (std !== 1) return text;
-    const named = Object.entries(stated).filter(([, value]) => value !== null);
-    return JSON.stringify({ ...standard, ...Object.fromEntries(named) });
-  });
+export const expandExtensions = eachParameters((standard, { std, ...stated }, text) => {
+  if (std !== 1) return text;
+  const named = Object.entries(stated).filter(([, value]) => value !== null);
+  return JSON.stringify({ ...standard, ...Object.fromEntries(named) });
+});
 
-function withParameters(
-  extensions: StringMap,
+/** A change of all parameters that have standard values; each spelling is parsed once, as all sessions have the same few. */
+function eachParameters(
   change: (standard: Fields, stated: Fields, text: string) => string,
-): StringMap {
-  const changed: Record<string, string> = Object.assign(Object.create(null), extensions);
-  for (const [name, standard] of Object.entries(STANDARD_PARAMETERS)) {
-    const text = changed[name];
-    if (text === undefined) continue;
-    try {
-      const stated: unknown = JSON.parse(text);
-      if (isFields(stated)) changed[name] = change(standard, stated, text);
-    } catch {}
-  }
-  return changed;
+): (extensions: StringMap) => StringMap {
+  const all = Object.entries(STANDARD_PARAMETERS).map(
+    ([name, standard]) => [name, standard, new Memo<string>()] as const,
+  );
+  return (extensions) => {
+    const changed: Record<string, string> = Object.assign(Object.create(null), extensions);
+    for (const [name, standard, known] of all) {
+      const text = changed[name];
+      if (text === undefined) continue;
+      changed[name] = known.recall(text, () => {
+        try {
+          const stated: unknown = JSON.parse(text);
+          if (isFields(stated)) return change(standard, stated, text);
+        } catch {}
+        return text;
+      });
+    }
+    return changed;
+  };
 }
 
-/** Whether an ACCEPT need not state these limits, which are in the order of the protocol. */
+const LIMITS = Object.entries(STANDARD_VALUES.limits);
+
+/** Whether an ACCEPT need not state these limits. */
 export const areStandard = (limits: Readonly<Record<string, number>>): boolean =>
-  JSON.stringify(limits) === JSON.stringify(STANDARD_VALUES.limits);
+  Object.keys(limits).length === LIMITS.length && LIMITS.every(([name, value]) => limits[name] === value);
