@@ -1,4 +1,5 @@
 import { copyBytes } from '@parlance/protocol/internal';
+import { Reading } from './reading.js';
 import type { Transport, TransportEvents } from './transport.js';
 
 /** The code of a connection that ends without a closing handshake. */
@@ -20,7 +21,7 @@ interface Closing {
   readonly reason: string;
 }
 
-class End implements Transport {
+class End extends Reading implements Transport {
   declare peer: End;
   readonly traffic = { sent: 0, received: 0 };
   readonly overhead = 0;
@@ -28,8 +29,6 @@ class End implements Transport {
   /** Messages of the peer, and their bytes. */
   readonly #arrived: (Uint8Array | string)[] = [];
   #waiting = 0;
-  #isPaused = false;
-  #holds = 0;
   #isScheduled = false;
   /** This end has closed, and sends nothing any more. */
   #closing: Closing | undefined;
@@ -67,27 +66,13 @@ class End implements Transport {
     });
   }
 
-  pause(): void {
-    this.#isPaused = true;
-  }
-
-  resume(): void {
-    this.#isPaused = false;
-    this.#schedule();
-  }
-
-  hold(): void {
-    this.#holds++;
-  }
-
-  unhold(): void {
-    this.#holds--;
+  protected override setFlow(): void {
     this.#schedule();
   }
 
   /** Once this end has closed, it reads in any case, so that it notices the end of the other one. */
   get #isRead(): boolean {
-    return this.#closing !== undefined || (!this.#isPaused && this.#holds === 0);
+    return this.#closing !== undefined || !this.isHeld;
   }
 
   #schedule(): void {

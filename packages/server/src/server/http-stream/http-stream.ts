@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { copyBytes } from '@parlance/protocol/internal';
 import { encodeClose, encodeRecords, KEEP_ALIVE } from '@parlance/protocol/records';
+import { Reading } from '../../transport/reading.js';
 import { type Transport, type TransportEvents, terminateSoon } from '../../transport/transport.js';
 
 /** Proxies cut a connection that is silent for a minute; Node's `fetch` does so after five. */
@@ -36,7 +37,7 @@ export interface HttpStreamOptions {
  * A connection over HTTP: frames go down in one response without an end, and come up in requests, one after the other. Frames of one turn
  * of the event loop are written together.
  */
-export class HttpStream implements Transport {
+export class HttpStream extends Reading implements Transport {
   readonly traffic = { sent: 0, received: 0 };
   readonly overhead = AROUND;
   /** A request to stop must not wait behind more than that. */
@@ -54,11 +55,10 @@ export class HttpStream implements Transport {
   #isOver = false;
   /** Nothing that comes counts any more. */
   #isTerminated = false;
-  #isPaused = false;
-  #holds = 0;
   #flow: Flow | undefined;
 
   constructor(options: HttpStreamOptions) {
+    super();
     this.options = options;
     const { response, key } = options;
     response.on('drain', () => this.#events?.onDrain());
@@ -150,28 +150,8 @@ export class HttpStream implements Transport {
     this.#events?.onClose(code, reason);
   }
 
-  pause(): void {
-    this.#isPaused = true;
-    this.#setFlow();
-  }
-
-  resume(): void {
-    this.#isPaused = false;
-    this.#setFlow();
-  }
-
-  hold(): void {
-    this.#holds++;
-    this.#setFlow();
-  }
-
-  unhold(): void {
-    this.#holds--;
-    this.#setFlow();
-  }
-
-  #setFlow(): void {
-    this.#flow?.setHeld(this.#isPaused || this.#holds > 0);
+  protected override setFlow(): void {
+    this.#flow?.setHeld(this.isHeld);
   }
 
   // --- requests up
@@ -182,7 +162,7 @@ export class HttpStream implements Transport {
 
   begin(flow: Flow): void {
     this.#flow = flow;
-    this.#setFlow();
+    this.setFlow();
   }
 
   end(): void {

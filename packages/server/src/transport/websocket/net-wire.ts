@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Crashable, Traffic } from '@parlance/protocol/internal';
 import { refuseUpgrade } from '../http/refuse-upgrade.js';
+import { Reading } from '../reading.js';
 import type { TransportEvents } from '../transport.js';
 import { type FrameEvents, FrameReader, mayBeSent, Opcode, type ViolationCode } from './frame-reader.js';
 import { FrameWriter } from './frame-writer.js';
@@ -71,7 +72,7 @@ const LISTENERS = {
   },
 };
 
-class NetWire implements WebSocketTransport, FrameEvents, Crashable {
+class NetWire extends Reading implements WebSocketTransport, FrameEvents, Crashable {
   /** For the writer, which writes nothing once the closing handshake has begun. */
   readyState = OPEN;
   readonly #socket: Duplex;
@@ -80,8 +81,6 @@ class NetWire implements WebSocketTransport, FrameEvents, Crashable {
   readonly #bounds: WebSocketBounds;
   #events: TransportEvents | undefined;
   #isReading = false;
-  #isPaused = false;
-  #holds = 0;
   #pongs = 0;
   #received = 0;
   /** Bytes that may still be read after a close; `undefined` before one. */
@@ -92,6 +91,7 @@ class NetWire implements WebSocketTransport, FrameEvents, Crashable {
   #reason = '';
 
   constructor(socket: Duplex, head: Buffer, bounds: WebSocketBounds) {
+    super();
     this.#socket = socket;
     this.#bounds = bounds;
     this.#writer = new FrameWriter(this, socket, this);
@@ -140,26 +140,6 @@ class NetWire implements WebSocketTransport, FrameEvents, Crashable {
     this.#left ??= bytesAfterClose(code);
   }
 
-  pause(): void {
-    this.#isPaused = true;
-    this.#setFlow();
-  }
-
-  resume(): void {
-    this.#isPaused = false;
-    this.#setFlow();
-  }
-
-  hold(): void {
-    this.#holds++;
-    this.#setFlow();
-  }
-
-  unhold(): void {
-    this.#holds--;
-    this.#setFlow();
-  }
-
   terminate(): void {
     if (this.readyState === CLOSED) return;
     this.readyState = CLOSING;
@@ -177,9 +157,9 @@ class NetWire implements WebSocketTransport, FrameEvents, Crashable {
   }
 
   /** Bytes after the end of reading are dropped as they arrive, so that the end of the socket is noticed. */
-  #setFlow(): void {
+  protected override setFlow(): void {
     if (this.readyState === CLOSED) return;
-    if (!this.#reader.isOver && (this.#isPaused || this.#holds > 0)) this.#socket.pause();
+    if (!this.#reader.isOver && this.isHeld) this.#socket.pause();
     else this.#socket.resume();
   }
 
@@ -200,7 +180,7 @@ class NetWire implements WebSocketTransport, FrameEvents, Crashable {
   /** Nothing is read any more. A peer that sends on is cut off, as after a close. */
   #endReading(code: number, reason: string): void {
     this.#left ??= MAX_AFTER_CLOSE;
-    this.#setFlow();
+    this.setFlow();
     if (this.readyState === OPEN) this.#sendClose(code, reason);
     else this.#socket.end();
   }

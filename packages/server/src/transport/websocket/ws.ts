@@ -4,6 +4,7 @@ import type { SecureContextOptions } from 'node:tls';
 import { CloseCode } from '@parlance/protocol';
 import type { Crashable, Traffic } from '@parlance/protocol/internal';
 import { type ServerOptions, WebSocket, WebSocketServer } from 'ws';
+import { Reading } from '../reading.js';
 import type { Transport, TransportEvents } from '../transport.js';
 import { FrameWriter } from './frame-writer.js';
 
@@ -196,11 +197,9 @@ function handleDrain(this: WithWire): void {
   this[WIRE]?.handleDrain();
 }
 
-class SocketWire implements WebSocketTransport, Crashable {
+class SocketWire extends Reading implements WebSocketTransport, Crashable {
   readonly #webSocket: WiredSocket;
   readonly #writer: FrameWriter;
-  #isPaused = false;
-  #holds = 0;
   #received = 0;
   /** Bytes of the control frames that the library writes. */
   #controls = 0;
@@ -209,6 +208,7 @@ class SocketWire implements WebSocketTransport, Crashable {
   #events: TransportEvents | undefined;
 
   constructor(webSocket: WiredSocket, socket: Duplex, isClient = false) {
+    super();
     this.#webSocket = webSocket;
     this.#writer = new FrameWriter(webSocket, socket, this, isClient);
     webSocket.wire = this;
@@ -242,23 +242,9 @@ class SocketWire implements WebSocketTransport, Crashable {
     this.#left ??= bytesAfterClose(code);
   }
 
-  pause(): void {
-    this.#isPaused = true;
-    this.#webSocket.pause();
-  }
-
-  resume(): void {
-    this.#isPaused = false;
-    if (this.#holds === 0) this.#webSocket.resume();
-  }
-
-  hold(): void {
-    this.#holds++;
-    this.#webSocket.pause();
-  }
-
-  unhold(): void {
-    if (--this.#holds === 0 && !this.#isPaused) this.#webSocket.resume();
+  protected override setFlow(): void {
+    if (this.isHeld) this.#webSocket.pause();
+    else this.#webSocket.resume();
   }
 
   terminate(): void {
