@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { connect } from '@parlance/client';
 import WebSocket from 'ws';
 import { freePort } from '../kit/cli-process.js';
@@ -7,7 +8,10 @@ export const existingServer: Guide = async ({ pasted, browser, folder }) => {
   for (const program of ['express', 'fastify', 'hono', 'plain']) {
     const port = await freePort();
     const origin = `http://127.0.0.1:${port}`;
-    const server = pasted.start(`node ${program}.mjs`, { folder, env: { PORT: port } });
+    const server = pasted.start(`node ${program}.mjs`, {
+      folder,
+      env: { PORT: port, JWT_SECRET: randomBytes(32).toString('hex') },
+    });
     await server.printed('listening');
     const env = { SERVER: origin };
     await pasted.run('node client.mjs', ['ann said: hello'], { folder, env });

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { freePort } from '../kit/cli-process.js';
 import { startOpenAIUpstream } from '../kit/openai-upstream.js';
 import { type Guide, opened } from './guide.js';
@@ -6,8 +7,14 @@ export const nextjs: Guide = async ({ pasted, browser }) => {
   await using upstream = await startOpenAIUpstream();
   const port = await freePort();
   // This answer ends only if it is stopped.
-  const env = { OPENAI_BASE_URL: upstream.baseUrl, OPENAI_API_KEY: 'key', MODEL: 'endless', PORT: port };
-  await pasted.run('next build', []);
+  const env = {
+    OPENAI_BASE_URL: upstream.baseUrl,
+    OPENAI_API_KEY: 'key',
+    MODEL: 'endless',
+    PORT: port,
+    JWT_SECRET: randomBytes(32).toString('hex'),
+  };
+  await pasted.run('next build', [], { env });
   const server = pasted.start('node server.mjs', { env: { ...env, NODE_ENV: 'production' } });
   await server.printed('listening');
   await opened(browser, `http://127.0.0.1:${port}/`, async (page) => {
