@@ -94,6 +94,20 @@ describe('a session over HTTP', () => {
     await expect.poll(() => states.at(-1)).toBe('closed');
   });
 
+  it.each(['the client', 'the server'])('opens no connection of TCP after its end by %s', async (who) => {
+    const { server, port } = await peers.serve({ onRequest: ({ text }) => text });
+    const proxy = peers.use(await createCuttingProxy(port));
+    const session = await peers.dial(`ws://127.0.0.1:${proxy.port}/session`, OVER_HTTP);
+    await session.request('hello');
+    const [served] = server.sessions.values();
+    await (who === 'the client' ? session : served)?.close();
+    await session.closed;
+    const { opened } = proxy;
+    // Node's `fetch` opens one at once after it has aborted a request.
+    await pause(200);
+    expect(proxy.opened).toBe(opened);
+  });
+
   it('is refused with the code and the reason of the server', async () => {
     const { url } = await peers.serve({ authenticate: () => null });
     const refused = await failure(connect(url, { ...OVER_HTTP, token: 'wrong' }));

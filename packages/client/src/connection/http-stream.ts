@@ -60,6 +60,7 @@ function openStream(
   /** The last frame that waits only acknowledges, and a later one takes its place. */
   let endsInAck = false;
   let cancelAck: (() => void) | undefined;
+  let cancelClosing: (() => void) | undefined;
   let received = 0;
   /** A close, which follows the frames. */
   let tail: Uint8Array | undefined;
@@ -68,14 +69,22 @@ function openStream(
   let isLast = false;
   let isOver = false;
   let release: (() => void) | undefined;
+  /** The server ends what is under way. */
+  let isEnding = false;
+  let uploading: Promise<void> | undefined;
 
+  const abortAll = (): void => abort.abort();
   const end = (code: number, reason: string, failure = '', cause?: unknown): void => {
     if (isOver) return;
     isOver = true;
     options.leaving.delete(leave);
     cancelAck?.();
+    cancelClosing?.();
     release?.();
-    abort.abort();
+    // Node's `fetch` opens a connection in place of each one whose request it aborts.
+    if (isEnding || code !== CloseCode.ABNORMAL)
+      void Promise.all([listening, uploading]).then(clock.after(CLOSING_MS, abortAll));
+    else abortAll();
     events.onClose(code, reason, () => connectionFailure(url, `over HTTP: ${failure}`, cause));
   };
   const terminate = (): void => end(CloseCode.ABNORMAL, '');
@@ -103,7 +112,7 @@ function openStream(
           },
           onClose: (code, why) => end(code, why),
         });
-        for (let read = await reader.read(); !read.done && !isOver; read = await reader.read()) {
+        for (let read = await reader.read(); !read.done; read = await reader.read()) {
           received += read.value.length;
           records.push(read.value);
         }
@@ -152,13 +161,14 @@ function openStream(
     const isRest = queue.length === 0 || isLeaving;
     isLast = isRest && tail !== undefined;
     if (isRest) endsInAck = false;
-    void upload(encodeRecords(frames, isRest ? tail : undefined));
+    uploading = upload(encodeRecords(frames, isRest ? tail : undefined));
   };
 
   const upload = async (body: Uint8Array<ArrayBuffer>): Promise<void> => {
     const closes = isLast;
     try {
       const { status } = await post('frames', body, closes);
+      isEnding = closes && status === TAKEN;
       if (status !== TAKEN || closes) terminate();
     } catch {
       terminate();
@@ -204,7 +214,7 @@ function openStream(
     });
   };
   options.leaving.add(leave);
-  void listen(hello === undefined ? new Uint8Array() : encodeRecords([hello as Uint8Array]));
+  const listening = listen(hello === undefined ? new Uint8Array() : encodeRecords([hello as Uint8Array]));
   return {
     highWater: MAX_GATHERED,
     get bufferedAmount() {
@@ -224,7 +234,7 @@ function openStream(
       if (isOver || tail !== undefined) return;
       if (key === undefined) return terminate();
       tail = encodeClose(code, reason);
-      clock.after(CLOSING_MS, terminate);
+      cancelClosing = clock.after(CLOSING_MS, terminate);
       flush();
     },
     terminate,
