@@ -1,3 +1,4 @@
+import { type AddressInfo, connect as connectTcp, createServer as createTcpServer } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { connect } from '@parlance/client';
 import { type InspectionEvent, tap } from '@parlance/client/inspect';
@@ -106,6 +107,42 @@ describe('a session over HTTP', () => {
     // Node's `fetch` opens one at once after it has aborted a request.
     await pause(200);
     expect(proxy.opened).toBe(opened);
+  });
+
+  it('begins although the connection that it takes has just been closed', async () => {
+    const { url, port } = await peers.serve({ onRequest: ({ text }) => text });
+    let reused = 0;
+    let waiting = 0;
+    const front = createTcpServer((near) => {
+      const far = connectTcp(port, '127.0.0.1');
+      let isAnswered = false;
+      near.on('error', () => {}).on('close', () => far.destroy());
+      far.on('error', () => {}).on('close', () => near.destroy());
+      far.on('data', (data) => {
+        if (data.includes(' 204 ')) {
+          isAnswered = true;
+          waiting--;
+        }
+        near.write(data);
+      });
+      near.on('data', (data) => {
+        if (data.includes('POST /session/frames')) waiting++;
+        if (!isAnswered || !data.includes('POST /session/stream')) return void far.write(data);
+        reused++;
+        near.destroy();
+      });
+    });
+    await new Promise<void>((resolve) => front.listen(0, '127.0.0.1', resolve));
+    const through = url.replace(`:${port}/`, `:${(front.address() as AddressInfo).port}/`);
+    for (const text of ['one', 'two', 'three']) {
+      const session = await peers.dial(through, OVER_HTTP);
+      expect((await session.request(text)).text).toBe(text);
+      await session.close();
+      await expect.poll(() => waiting).toBe(0);
+    }
+    await peers[Symbol.asyncDispose]();
+    front.close();
+    expect(reused).toBeGreaterThan(0);
   });
 
   it('is refused with the code and the reason of the server', async () => {

@@ -192,17 +192,26 @@ function openStream(
     const isForeign = location !== undefined && location.origin !== to.origin;
     // Browsers send no more than that for a page that is gone, and fail a larger one at once.
     const keepalive = outlivesPage && body.length < MAX_GATHERED;
-    return await fetch(to, {
-      method: 'POST',
-      // With the other type, a browser would ask the server of another origin first.
-      headers: { 'content-type': isForeign ? 'text/plain' : 'application/octet-stream' },
-      body,
-      // A stream that ends with its page does not take the last request with it.
-      signal: outlivesPage ? AbortSignal.timeout(CLOSING_MS) : abort.signal,
-      redirect: 'error',
-      // Not every runtime without pages knows these.
-      ...(location !== undefined && { credentials: 'include', cache: 'no-store', keepalive }),
-    });
+    const ask = () =>
+      fetch(to, {
+        method: 'POST',
+        // With the other type, a browser would ask the server of another origin first.
+        headers: { 'content-type': isForeign ? 'text/plain' : 'application/octet-stream' },
+        body,
+        // A stream that ends with its page does not take the last request with it.
+        signal: outlivesPage ? AbortSignal.timeout(CLOSING_MS) : abort.signal,
+        redirect: 'error',
+        // Not every runtime without pages knows these.
+        ...(location !== undefined && { credentials: 'include', cache: 'no-store', keepalive }),
+      });
+    try {
+      return await ask();
+    } catch (error) {
+      // Node's `fetch` has taken a connection that the other end had just closed. Browsers repeat such a request by themselves.
+      const { cause } = error as { cause?: { readonly socket?: { readonly bytesRead: number } } };
+      if (!cause?.socket?.bytesRead) throw error;
+      return await ask();
+    }
   };
 
   const leave = (): void => {
