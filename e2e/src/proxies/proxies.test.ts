@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { type ClientOptions, connect, type Session } from '@parlance/client';
+import { type ClientOptions, connect, type Session, type TransportName } from '@parlance/client';
 import { cluster, createServer, memoryCluster, metrics, type Server } from '@parlance/server';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
@@ -8,7 +8,7 @@ import { type CuttingProxy, createCuttingProxy } from '../kit/cutting-proxy.js';
 import { failure } from '../kit/peers.js';
 import { type Backend, type ProxyName, type ProxyServer, proxyMissing, startProxy } from './proxy-server.js';
 
-/** Two nodes behind nginx and behind HAProxy, with the configurations of `deploy/`. */
+/** Two nodes behind nginx and behind HAProxy, with the configurations of `deploy/`, over WebSockets and over HTTP. */
 
 interface Node extends Backend {
   readonly server: Server;
@@ -27,7 +27,8 @@ const LIMITS = {
 const PING_MS = 10_000;
 const TIMEOUT_SECONDS = 15;
 
-async function startNode(engine: ReturnType<typeof memoryCluster>): Promise<Node> {
+/** @param at the ports of one that it replaces. */
+async function startNode(engine: ReturnType<typeof memoryCluster>, at?: Backend): Promise<Node> {
   const addresses: string[] = [];
   const server = createServer({
     engine,
@@ -56,8 +57,8 @@ async function startNode(engine: ReturnType<typeof memoryCluster>): Promise<Node
       }
     },
   });
-  const { port } = await server.listen();
-  const { port: metricsPort } = await server.listenMetrics();
+  const { port } = await server.listen({ port: at?.port ?? 0 });
+  const { port: metricsPort } = await server.listenMetrics({ port: at?.metricsPort ?? 0 });
   return { server, port, metricsPort, addresses };
 }
 
@@ -72,9 +73,14 @@ function socketWith(headers: Readonly<Record<string, string>>, ca?: string) {
 
 const inOrder = (count: number) => Array.from({ length: count }, (_, i) => i);
 
-for (const name of ['nginx', 'haproxy'] satisfies ProxyName[]) {
+const CASES = (['nginx', 'haproxy'] satisfies ProxyName[]).flatMap((name) =>
+  (['websocket', 'http'] satisfies TransportName[]).map((transport) => [name, transport] as const),
+);
+
+for (const [name, transport] of CASES) {
   const missing = proxyMissing(name);
-  describe.skipIf(missing !== undefined)(missing ?? `behind ${name}`, () => {
+  const overWebSocket = it.runIf(transport === 'websocket');
+  describe.skipIf(missing !== undefined)(missing ?? `behind ${name}, with transport ${transport}`, () => {
     let nodes: readonly [Node, Node];
     let proxy: ProxyServer;
     let front: CuttingProxy;
@@ -82,6 +88,7 @@ for (const name of ['nginx', 'haproxy'] satisfies ProxyName[]) {
     const dial = async (port: number, options: ClientOptions = {}): Promise<Session> => {
       const session = await connect(`ws://127.0.0.1:${port}/session`, {
         WebSocket,
+        transports: [transport],
         token: 'ann',
         limits: LIMITS,
         timers: { pingIntervalMs: PING_MS },
@@ -115,25 +122,28 @@ for (const name of ['nginx', 'haproxy'] satisfies ProxyName[]) {
       }
     });
 
-    it('HELLO passes in the upgrade request, and ACCEPT right behind the answer to it', async () => {
-      const selected: string[] = [];
-      class Watched extends WebSocket {
-        constructor(url: string, protocols?: string | string[]) {
-          super(url, protocols);
-          this.once('open', () => selected.push(this.protocol));
+    overWebSocket(
+      'HELLO passes in the upgrade request, and ACCEPT right behind the answer to it',
+      async () => {
+        const selected: string[] = [];
+        class Watched extends WebSocket {
+          constructor(url: string, protocols?: string | string[]) {
+            super(url, protocols);
+            this.once('open', () => selected.push(this.protocol));
+          }
         }
-      }
-      const session = await dial(front.port, {
-        WebSocket: Watched as unknown as NonNullable<ClientOptions['WebSocket']>,
-        // As long as it may be.
-        token: () => 'ann'.padEnd(2_300, 'x'),
-      });
-      const { id } = session;
-      front.cut();
-      expect((await session.request('2')).text).toBe('0 1 ');
-      expect(session.id).toBe(id);
-      expect(selected).toEqual(['m2m.v1.hello', 'm2m.v1.hello']);
-    });
+        const session = await dial(front.port, {
+          WebSocket: Watched as unknown as NonNullable<ClientOptions['WebSocket']>,
+          // As long as it may be.
+          token: () => 'ann'.padEnd(2_300, 'x'),
+        });
+        const { id } = session;
+        front.cut();
+        expect((await session.request('2')).text).toBe('0 1 ');
+        expect(session.id).toBe(id);
+        expect(selected).toEqual(['m2m.v1.hello', 'm2m.v1.hello']);
+      },
+    );
 
     it('a session continues at whichever node its connections arrive', async () => {
       const session = await dial(front.port);
@@ -171,7 +181,8 @@ for (const name of ['nginx', 'haproxy'] satisfies ProxyName[]) {
       expect(hash((await incoming.next()).value.tensor.data)).toBe(hash(data));
     });
 
-    it('sessions that are silent for longer than the timeout stay open', async () => {
+    // Over HTTP, servers say something every 25 s, whatever the interval of the pings is.
+    overWebSocket('sessions that are silent for longer than the timeout stay open', async () => {
       const statesOf = (session: Session) => {
         const states: string[] = [];
         session.on('state', (state) => states.push(state));
@@ -212,7 +223,46 @@ for (const name of ['nginx', 'haproxy'] satisfies ProxyName[]) {
       }
     });
 
-    it('TLS ends at the proxy, and the nodes know it', async () => {
+    it('no session is lost while both nodes are replaced and the proxy reads its configuration again', async () => {
+      const engine = memoryCluster();
+      const running: [Node, Node] = [await startNode(engine), await startNode(engine)];
+      await using balancer = await startProxy(name, running);
+      try {
+        const users: Session[] = [];
+        for (const _ of inOrder(8)) users.push(await dial(balancer.port));
+        const ids = users.map(({ id }) => id);
+        const resets: string[] = [];
+        for (const user of users) user.on('reset', ({ reason }) => resets.push(reason));
+        let isOver = false;
+        const counting = users.map(async (user) => {
+          const heard = user[Symbol.asyncIterator]();
+          const numbers: number[] = [];
+          for (let i = 0; !isOver; i++) {
+            await user.send(String(i));
+            numbers.push(Number((await heard.next()).value.text));
+            await pause(20);
+          }
+          return numbers;
+        });
+        for (const at of [0, 1] as const) {
+          const { server, ...old } = running[at];
+          expect(await server.drain({ timeoutMs: 30_000, returnWithinMs: 0 })).toMatchObject({ lost: 0 });
+          await server.close();
+          running[at] = await startNode(engine, old);
+          balancer.reload();
+        }
+        isOver = true;
+        for (const numbers of await Promise.all(counting)) expect(numbers).toEqual(inOrder(numbers.length));
+        expect(users.map(({ id }) => id)).toEqual(ids);
+        expect([resets, new Set(users.map((user) => user.transport))]).toEqual([[], new Set([transport])]);
+      } finally {
+        await Promise.all(sessions.splice(0).map((session) => session.close()));
+        for (const { server } of running) await server.close();
+      }
+    });
+
+    // Node's `fetch` trusts no certificate of an option; a page in `http-stream.browser.test.ts` does.
+    overWebSocket('TLS ends at the proxy, and the nodes know it', async () => {
       const { certificate, tlsPort } = proxy;
       const over = (origin: string) => ({ WebSocket: socketWith({ origin }, certificate) });
       const url = `wss://localhost:${tlsPort}/session`;

@@ -19,6 +19,8 @@ export interface ProxyServer extends AsyncDisposable {
   readonly tlsPort: number;
   /** The certificate, in PEM. */
   readonly certificate: string;
+  /** Has it read its configuration again, as after a change. Connections that are open stay with the processes of before. */
+  reload(): void;
 }
 
 export interface Backend {
@@ -138,10 +140,10 @@ async function runProxy(
   folder: string,
   text: string,
   port: number,
-): Promise<AsyncDisposable> {
+): Promise<AsyncDisposable & Pick<ProxyServer, 'reload'>> {
   const file = join(folder, FILES[name]);
   await writeFile(file, text);
-  const args = name === 'nginx' ? ['-c', file, '-p', folder, '-g', 'daemon off;'] : ['-f', file];
+  const args = name === 'nginx' ? ['-c', file, '-p', folder, '-g', 'daemon off;'] : ['-W', '-f', file];
   const child = spawn(PROGRAMS[name], args, { stdio: ['ignore', 'ignore', 'pipe'] });
   let errors = '';
   child.stderr.on('data', (chunk: Buffer) => {
@@ -154,6 +156,7 @@ async function runProxy(
     await pause(20);
   }
   return {
+    reload: () => void child.kill(name === 'nginx' ? 'SIGHUP' : 'SIGUSR2'),
     async [Symbol.asyncDispose]() {
       const ended = once(child, 'exit');
       if (child.exitCode === null) {
