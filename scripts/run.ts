@@ -57,7 +57,7 @@ function lastLines(text: string): string {
 }
 
 /** The part of a JSON report of vitest that names failed tests. */
-interface TestReport {
+export interface TestReport {
   readonly numFailedTests?: number;
   readonly numPassedTests?: number;
   readonly numPendingTests?: number;
@@ -105,22 +105,9 @@ export interface TestOptions extends CommandOptions {
 }
 
 /** Runs projects of the test suite and counts their tests. */
-export async function vitest({ projects, files = [], env }: TestOptions): Promise<Tally> {
-  const folder = mkdtempSync(join(tmpdir(), 'parlance-tests-'));
-  const file = join(folder, 'report.json');
-  const args = [
-    '--no-install',
-    'vitest',
-    'run',
-    ...files,
-    ...projects.flatMap((project) => ['--project', project]),
-    '--reporter=default',
-    '--reporter=json',
-    `--outputFile.json=${file}`,
-  ];
+export async function vitest(options: TestOptions): Promise<Tally> {
   try {
-    const { code, errors } = await execute('npx', args, { env, hidden: REPORT_LINE });
-    const report = JSON.parse(readFileSync(file, 'utf8')) as TestReport;
+    const { code, errors, report } = await vitestReport(options);
     const failed = report.numFailedTests ?? 0;
     const failures = failuresOf(report);
     // The report does not contain errors outside of all tests.
@@ -135,6 +122,34 @@ export async function vitest({ projects, files = [], env }: TestOptions): Promis
   } catch (error) {
     console.error(String(error));
     return { passed: 0, failed: 1, skipped: 0 };
+  }
+}
+
+/**
+ * Runs projects of the test suite.
+ *
+ * @throws if vitest has written no report.
+ */
+export async function vitestReport({
+  projects,
+  files = [],
+  env,
+}: TestOptions): Promise<{ code: number; errors: string; report: TestReport }> {
+  const folder = mkdtempSync(join(tmpdir(), 'parlance-tests-'));
+  const file = join(folder, 'report.json');
+  const args = [
+    '--no-install',
+    'vitest',
+    'run',
+    ...files,
+    ...projects.flatMap((project) => ['--project', project]),
+    '--reporter=default',
+    '--reporter=json',
+    `--outputFile.json=${file}`,
+  ];
+  try {
+    const { code, errors } = await execute('npx', args, { env, hidden: REPORT_LINE });
+    return { code, errors, report: JSON.parse(readFileSync(file, 'utf8')) as TestReport };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { connect } from '@parlance/client';
+import { tap } from '@parlance/client/inspect';
 import { CloseCode, ProtocolError } from '@parlance/protocol';
 import type { ServerOptions } from '@parlance/server';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -304,19 +305,16 @@ describe('resuming a session', () => {
     // The next token belongs to another principal, for which there is no such session.
     proxy.cut();
     await expect.poll(() => session.id !== id && session.state === 'established').toBe(true);
-    expect(server.sessions.get(id)?.state).toBe('suspended');
+    await expect.poll(() => server.sessions.get(id)?.state).toBe('suspended');
     expect(server.sessions.get(session.id)).toMatchObject({ principal: 'mallory' });
   });
 
   it('closes the connection that carried it before with 4409', async () => {
-    const codes: number[] = [];
-    class Watched extends WebSocket {
-      constructor(address: string, protocols: string[]) {
-        super(address, protocols);
-        this.on('close', (code) => codes.push(code));
-      }
-    }
-    const { session, server } = await setUp({ onRequest: () => 'ok' }, { WebSocket: Watched });
+    const codes: (number | undefined)[] = [];
+    const watched = tap(WebSocket, (event) => {
+      if (event.event === 'connection' && event.what === 'closed') codes.push(event.code);
+    });
+    const { session, server } = await setUp({ onRequest: () => 'ok' }, { WebSocket: watched });
     const { id } = session;
     // The client considers its connection lost while the server does not.
     const client = clientEndpoint(session);

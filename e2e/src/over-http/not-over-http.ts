@@ -1,0 +1,56 @@
+/** Tests of sessions that do not apply to sessions over HTTP. The run with `OVER_HTTP=1` fails if one of them passes or is not there. */
+
+export interface NotOverHttp {
+  /** The beginning of the path of their file, in `e2e/src`. */
+  readonly file: string;
+  /** The beginnings of their full names. */
+  readonly tests: readonly string[];
+  /** The end of a sentence that begins with "they". */
+  readonly because: string;
+}
+
+export const NOT_OVER_HTTP: readonly NotOverHttp[] = [
+  {
+    file: 'session/early-hello',
+    tests: [
+      'over net, a client says HELLO in',
+      'over net, a client resumes its session so too',
+      'over net, a client with ',
+      'over ws, a client says HELLO in',
+      'over ws, a client resumes its session so too',
+      'over ws, a client with ',
+      'a WebSocket class that does not tell what the server has selected',
+      'a server that does not know HELLO in requests or refuses such a request with',
+    ],
+    because: 'read HELLO in the header of an upgrade request; over HTTP it is the body of a POST',
+  },
+  {
+    file: 'session/attach',
+    tests: [
+      'an upgrade for another path is answered with the hint that listen gives',
+      'other listeners keep their upgrades beyond the deadline ws that takes it at once',
+      'other listeners keep their upgrades beyond the deadline socket.io and engine.io',
+      'other listeners keep their upgrades beyond the deadline Vite, which leaves what is not its',
+      'other listeners keep their upgrades beyond the deadline a second session server at another path',
+    ],
+    because: 'have a server on an HTTP server of its application, which hands over upgrades and no requests',
+  },
+  {
+    file: 'session/closing',
+    tests: ['a session that its server closes with a code tells its client in m2m.v1.json'],
+    because: 'speak m2m.v1.json, which HTTP does not carry',
+  },
+  {
+    file: 'session/same-hello',
+    tests: ['a client says the same nonce until it has received ACCEPT'],
+    because: 'have a server of their own that understands WebSockets only',
+  },
+  {
+    file: 'resume/resume',
+    tests: [
+      'a lost connection is replaced although the server answers later than an attempt may wait at first',
+      'a lost connection is not replaced any more once the session has ended',
+    ],
+    because: 'have a WebSocket class of their own that delays or counts',
+  },
+];
