@@ -200,16 +200,17 @@ function openStream(
         body,
         // A stream that ends with its page does not take the last request with it.
         signal: outlivesPage ? AbortSignal.timeout(CLOSING_MS) : abort.signal,
-        redirect: 'error',
+        // An answer of another status than expected; Workers know no other way to follow none.
+        redirect: 'manual',
         // Not every runtime without pages knows these.
         ...(location !== undefined && { credentials: 'include', cache: 'no-store', keepalive }),
       });
     try {
       return await ask();
     } catch (error) {
-      // Node's `fetch` has taken a connection that the other end had just closed. Browsers repeat such a request by themselves.
-      const { cause } = error as { cause?: { readonly socket?: { readonly bytesRead: number } } };
-      if (!cause?.socket?.bytesRead) throw error;
+      // Node's `fetch` has taken a connection that was closed or reset just then. Browsers repeat such a request by themselves.
+      const { cause } = error as { cause?: { code?: string; socket?: { bytesRead: number } } };
+      if (!cause?.socket?.bytesRead && cause?.code !== 'ECONNRESET' && cause?.code !== 'EPIPE') throw error;
       return await ask();
     }
   };
