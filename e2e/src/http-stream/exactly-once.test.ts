@@ -9,8 +9,12 @@ import { startDurableNode } from '../kit/programs.js';
 import { UNLIMITED } from '../kit/unlimited.js';
 import { PLAIN, proxyMissing, startProxyWith } from '../proxies/proxy-server.js';
 import { withoutUpgrades } from '../proxies/without-upgrades.js';
+import { CLIENT, echoTensor, interact, serving } from './interactions.js';
 
-/** 2,000 messages each way through 40 cuts, where WebSockets are refused, held or cut, and through proxies as they are. */
+/**
+ * 2,000 messages each way through 40 cuts, and then all that sessions do besides, where WebSockets are refused, held or cut, and through
+ * proxies as they are.
+ */
 
 const MESSAGES = 2_000;
 const CUTS = 40;
@@ -78,17 +82,23 @@ describe.each([1, 2])('with %i node(s), each message arrives once, in a network'
       const engine = memoryCluster();
       const heard: string[] = [];
       let begun = 0;
+      const { served, options } = serving();
       const ports: number[] = [];
       for (let i = 0; i < nodes; i++) {
         const { port } = await peers.serve({
+          ...options,
           engine,
           features: [cluster()],
           limits: UNLIMITED,
           async onSession(session) {
             begun++;
-            for await (const { text } of session) {
-              heard.push(text);
-              await session.send(text);
+            for await (const message of session) {
+              const { tensor } = message;
+              if (tensor !== undefined) await echoTensor(session, tensor, served);
+              else {
+                heard.push(message.text);
+                await session.send(message.text);
+              }
             }
           },
         });
@@ -99,7 +109,7 @@ describe.each([1, 2])('with %i node(s), each message arrives once, in a network'
       // HAProxy lets WebSockets pass.
       const transports = name === 'of HAProxy' ? (['http'] as const) : undefined;
       const url = `ws://127.0.0.1:${proxy.port}/session`;
-      const session = peers.use(await connect(url, { ...EAGER, transports }));
+      const session = peers.use(await connect(url, { ...EAGER, ...CLIENT, transports }));
       // The network alone decides that, before the test cuts connections as well.
       await expect.poll(() => session.transport).toBe('http');
       let cuts = 0;
@@ -111,6 +121,9 @@ describe.each([1, 2])('with %i node(s), each message arrives once, in a network'
       expect(heard).toEqual(NUMBERS);
       await expect.poll(() => session.state).toBe('established');
       expect([begun, cuts, session.transport]).toEqual([1, CUTS, 'http']);
+      const other = peers.use(await connect(url, { ...EAGER, transports: ['http'] }));
+      await interact(session, other, proxy, served);
+      expect([begun, session.transport]).toEqual([2, 'http']);
     });
 });
 

@@ -1,7 +1,7 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -90,6 +90,8 @@ export async function startProxyWith(
   configurationFor: (port: number, folder: string) => string,
 ): Promise<AsyncDisposable & { readonly port: number }> {
   const folder = await mkdtemp(join(tmpdir(), `parlance-${name}-`));
+  // If it is started by root, the processes of nginx are of another user, and write the bodies of requests below it.
+  await chmod(folder, 0o711);
   const port = Number(await freePort());
   return { port, ...(await runProxy(name, folder, configurationFor(port, folder), port)) };
 }
