@@ -46,6 +46,21 @@ export const NOT_OVER_HTTP: readonly NotOverHttp[] = [
     because: 'have a server of their own that understands WebSockets only',
   },
   {
+    file: 'admission/admission',
+    tests: ['a client that is asked to wait resumes its session no earlier'],
+    because: 'have a server of their own that understands WebSockets only',
+  },
+  {
+    file: 'admission/admission',
+    tests: ['a scan is reported in DATA if the client asks for it, in m2m.v1.json'],
+    because: 'speak m2m.v1.json, which HTTP does not carry',
+  },
+  {
+    file: 'features/features',
+    tests: ['WebSockets at paths of features count once, also if they carry sessions'],
+    because: 'have sessions over the WebSocket of a feature',
+  },
+  {
     file: 'resume/resume',
     tests: [
       'a lost connection is replaced although the server answers later than an attempt may wait at first',
