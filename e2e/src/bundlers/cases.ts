@@ -65,6 +65,12 @@ export function casesOf({ hasPackages, hasWasm, host }: Means): readonly Case[] 
       expected: all(['NONE'], null, false),
     },
     {
+      what: 'HTTP in place of a WebSocket',
+      name: 'useAll',
+      options: { ...LEAN, transports: ['http'] },
+      expected: all(['NONE'], null, false),
+    },
+    {
       what: 'context',
       name: 'useAll',
       options: { ...LEAN, extensions: { context } },

@@ -74,13 +74,12 @@ const REQUIRE =
 async function tryNodeBundle(tarballs: readonly string[]): Promise<string[]> {
   const project = new Project([...tarballs, 'ws@8', ESBUILD]);
   const elsewhere = temporaryFolder();
-  for (const file of QUICK_START) {
-    writeQuickStart(project.folder, file);
+  for (const file of QUICK_START) writeQuickStart(project.folder, file);
+  for (const file of [...QUICK_START, OVER_HTTP])
     await project.run([
       ...['esbuild', file, '--bundle', '--platform=node', '--format=esm', `--banner:js=${REQUIRE}`],
       ...['--log-level=error', `--outfile=${join(elsewhere, file)}`],
     ]);
-  }
   return await talk(elsewhere, ['node'], ['node']);
 }
 
@@ -98,12 +97,20 @@ async function tryQuickStart(
 }
 
 const QUICK_START = ['server.mjs', 'client.mjs'] as const;
+/** The client, which connects over HTTP. */
+const OVER_HTTP = 'client-over-http.mjs';
 
 function writeQuickStart(folder: string, file: (typeof QUICK_START)[number]): void {
   const code = quickStartBlock(file)
     .replace('8765 }', 'Number(process.argv[2]) }')
     .replace("'ws://127.0.0.1:8765'", 'process.argv[2]');
   writeFileSync(join(folder, file), code);
+  if (file === 'client.mjs')
+    writeFileSync(
+      join(folder, OVER_HTTP),
+      code.replace('process.argv[2]', "process.argv[2], { transports: ['http'] }") +
+        "console.log('over', session.transport);\n",
+    );
 }
 
 /** Runs both programs of the quick start, each with its own command. Returns what the client has not printed. */
@@ -113,12 +120,10 @@ async function talk(
   [ask = '', ...askOptions]: readonly string[],
 ): Promise<string[]> {
   await using server = await start(serve, [...serveOptions, 'server.mjs', '0'], folder, /ws:\S+/);
-  const output = await runOnce(ask, [...askOptions, 'client.mjs', server.matched], folder);
-  return lacking(output, [
-    'agreed on M2M, TOKEN_NATIVE',
-    'you said: hello',
-    'You asked: why is the sky blue?',
-  ]);
+  const said = ['agreed on M2M, TOKEN_NATIVE', 'you said: hello', 'You asked: why is the sky blue?'];
+  const client = await runOnce(ask, [...askOptions, 'client.mjs', server.matched], folder);
+  const overHttp = await runOnce(ask, [...askOptions, OVER_HTTP, server.matched], folder);
+  return [...lacking(client, said), ...lacking(overHttp, [...said, 'over http'])];
 }
 
 async function tryWorker([protocol = '', , client = '']: readonly string[]): Promise<string[]> {
