@@ -68,4 +68,33 @@ export const NOT_OVER_HTTP: readonly NotOverHttp[] = [
     ],
     because: 'have a WebSocket class of their own that delays or counts',
   },
+  {
+    file: 'http/blob',
+    tests: ['a Blob in m2m.v1.json arrives as its bytes'],
+    because: 'speak m2m.v1.json, which HTTP does not carry',
+  },
+  {
+    file: 'limits/loading',
+    tests: [
+      'a connection that is lost while the client loads is replaced',
+      'a connection that is lost while the client loads ends the attempt',
+    ],
+    because: 'have a WebSocket class of their own that loses connections',
+  },
+  {
+    file: 'operate/admin',
+    tests: ['the admin port says which sessions are carried over HTTP'],
+    because: 'have a session over a WebSocket beside one over HTTP',
+  },
+  {
+    file: 'operate/admin',
+    tests: ['the admin port remembers what has happened to a session and what the server did'],
+    because: 'have a WebSocket class of their own that closes as that of a page does',
+  },
+  {
+    file: 'operate/metrics',
+    tests: ['metrics tell how long resumed sessions were away'],
+    because:
+      'need a server that sees a loss at once; over HTTP it waits a second for a close, and by then the client is back',
+  },
 ];
