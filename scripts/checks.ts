@@ -310,6 +310,7 @@ export const NIGHTLY: readonly Check[] = [
     ),
   ),
   nightly('all tests over ws', () => allTests(OVER_WS)),
+  nightly('tests of sessions over HTTP', () => node('e2e/src/over-http/main.ts')),
   nightly('random frames beside ws', () =>
     vitest({
       projects: ['unit'],

@@ -33,11 +33,13 @@ interface Manifest {
   readonly spec?: any;
 }
 
-const manifests = parseAllDocuments(read('kubernetes/parlance.yaml')).map((document): Manifest => {
-  expect(document.errors).toEqual([]);
-  expect(document.warnings).toEqual([]);
-  return document.toJS();
-});
+const manifestsOf = (name: string) =>
+  parseAllDocuments(read(name)).map((document): Manifest => {
+    expect(document.errors).toEqual([]);
+    expect(document.warnings).toEqual([]);
+    return document.toJS();
+  });
+const manifests = manifestsOf('kubernetes/parlance.yaml');
 const yaml = (name: string) => parseYaml(read(name), { merge: true, strict: true });
 const [compose, composePostgres, composeSqlite] = ['', '.postgres', '.sqlite'].map((name) =>
   yaml(`compose${name}.yaml`),
@@ -201,6 +203,25 @@ describe('the manifests', () => {
       ({ from }: { from?: unknown }) => from !== undefined,
     );
     expect(peers).toEqual({ from: [{ podSelector: { matchLabels: labels } }], ports: [{ port: 'peers' }] });
+  });
+
+  it('route the path of sessions, and what is below it, to the service without a limit of time', () => {
+    const [route, ...others] = manifestsOf('kubernetes/route.yaml');
+    expect(others).toEqual([]);
+    expect([route?.apiVersion, route?.kind]).toEqual(['gateway.networking.k8s.io/v1', 'HTTPRoute']);
+    const service = kind('Service');
+    const [{ port }] = service.spec.ports;
+    expect(route?.spec).toEqual({
+      parentRefs: [{ name: 'gateway' }],
+      hostnames: ['sessions.example'],
+      rules: [
+        {
+          matches: [{ path: { type: 'PathPrefix', value: '/session' } }],
+          backendRefs: [{ name: service.metadata.name, port }],
+          timeouts: { request: '0s' },
+        },
+      ],
+    });
   });
 
   it('give Redis the policy that nodes demand', () => {

@@ -7,7 +7,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { createPeers, failure } from '../kit/peers.js';
 import { UNLIMITED } from '../kit/unlimited.js';
-import { PLAIN, proxyMissing, startProxyWith } from '../proxies/proxy-server.js';
+import { nginxWith, PLAIN, proxyMissing, startProxyWith } from '../proxies/proxy-server.js';
 import { withoutUpgrades } from '../proxies/without-upgrades.js';
 
 /** Sessions through networks that hold back, refuse or cut WebSockets. */
@@ -78,6 +78,26 @@ describe('a session', () => {
     // It forwards no upgrade.
     await talk(`ws://127.0.0.1:${nginx.port}/session`, ['websocket', 'http']);
   });
+
+  it.skipIf(proxyMissing('nginx'))(
+    'is refused if nginx states the name of its upstream as the host',
+    async () => {
+      const target = await serve();
+      const through = (more: string) =>
+        startProxyWith('nginx', (port, folder) =>
+          nginxWith(
+            folder,
+            `upstream sessions { server 127.0.0.1:${target}; }
+          server { listen 127.0.0.1:${port}; location /session { proxy_pass http://sessions; ${more} } }`,
+          ),
+        );
+      const named = peers.use(await through(''));
+      const url = `ws://127.0.0.1:${named.port}/session`;
+      expect((await failure(connect(url, { transports: ['http'] }))).message).toContain('HTTP 403');
+      const nginx = peers.use(await through('proxy_set_header Host $http_host;'));
+      await talk(`ws://127.0.0.1:${nginx.port}/session`, ['http']);
+    },
+  );
 
   it.skipIf(proxyMissing('haproxy'))('goes through HAProxy as it is without any setting', async () => {
     const target = await serve();
