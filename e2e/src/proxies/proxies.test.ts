@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { type ClientOptions, connect, type Session, type TransportName } from '@parlance/client';
+import { type ClientOptions, type ClientSession, connect, type Session, type TransportName } from '@parlance/client';
 import { cluster, createServer, memoryCluster, metrics, type Server } from '@parlance/server';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
@@ -85,7 +85,7 @@ for (const [name, transport] of CASES) {
     let proxy: ProxyServer;
     let front: CuttingProxy;
     const sessions: Session[] = [];
-    const dial = async (port: number, options: ClientOptions = {}): Promise<Session> => {
+    const dial = async (port: number, options: ClientOptions = {}): Promise<ClientSession> => {
       const session = await connect(`ws://127.0.0.1:${port}/session`, {
         WebSocket,
         transports: [transport],
@@ -228,7 +228,7 @@ for (const [name, transport] of CASES) {
       const running: [Node, Node] = [await startNode(engine), await startNode(engine)];
       await using balancer = await startProxy(name, running);
       try {
-        const users: Session[] = [];
+        const users: ClientSession[] = [];
         for (const _ of inOrder(8)) users.push(await dial(balancer.port));
         const ids = users.map(({ id }) => id);
         const resets: string[] = [];
