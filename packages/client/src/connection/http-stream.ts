@@ -73,7 +73,6 @@ function openStream(
   let isEnding = false;
   let uploading: Promise<void> | undefined;
 
-  const abortAll = (): void => abort.abort();
   const end = (code: number, reason: string, failure = '', cause?: unknown): void => {
     if (isOver) return;
     isOver = true;
@@ -83,8 +82,8 @@ function openStream(
     release?.();
     // Node's `fetch` opens a connection in place of each one whose request it aborts.
     if (isEnding || code !== CloseCode.ABNORMAL)
-      void Promise.all([listening, uploading]).then(clock.after(CLOSING_MS, abortAll));
-    else abortAll();
+      void Promise.all([listening, uploading]).then(clock.after(CLOSING_MS, () => abort.abort()));
+    else abort.abort();
     events.onClose(code, reason, () => connectionFailure(url, `over HTTP: ${failure}`, cause));
   };
   const terminate = (): void => end(CloseCode.ABNORMAL, '');
@@ -210,7 +209,7 @@ function openStream(
     } catch (error) {
       // Node's `fetch` has taken a connection that was closed or reset just then. Browsers repeat such a request by themselves.
       const { cause } = error as { cause?: { code?: string; socket?: { bytesRead: number } } };
-      if (!cause?.socket?.bytesRead && cause?.code !== 'ECONNRESET' && cause?.code !== 'EPIPE') throw error;
+      if (!(cause?.socket?.bytesRead || /RESET|PIPE/.test(`${cause?.code}`))) throw error;
       return await ask();
     }
   };
