@@ -1,6 +1,12 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { type ClientOptions, type ClientSession, connect, type Session, type TransportName } from '@parlance/client';
+import {
+  type ClientOptions,
+  type ClientSession,
+  connect,
+  type Session,
+  type TransportName,
+} from '@parlance/client';
 import { cluster, createServer, memoryCluster, metrics, type Server } from '@parlance/server';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
