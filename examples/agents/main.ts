@@ -2,7 +2,6 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { type AgentChange, type Agents, connect, type Message, type Session } from '@parlance/client';
 import { isProtocolError } from '@parlance/protocol';
 import { createServer } from '@parlance/server';
-import WebSocket from 'ws';
 import { MODELS, type ModelName } from './models.js';
 import { story } from './story.js';
 
@@ -125,7 +124,6 @@ try {
   story.title('Three agents with two models, connected by one server');
   story.chapter('The directory');
   const planner = await connect(url, {
-    WebSocket,
     token: 'planner',
     encodings: [MODELS.alpaca.encoding],
     agent: { metadata: { skill: 'plans' } },

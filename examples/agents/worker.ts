@@ -1,7 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { connect } from '@parlance/client';
 import { RequestError } from '@parlance/protocol';
-import WebSocket from 'ws';
 import { MODELS, type ModelName } from './models.js';
 
 /** A worker in its own process: it factorises numbers and reads hidden states. */
@@ -10,7 +9,6 @@ const [url = '', name = '', model = ''] = process.argv.slice(2);
 const { identity, encoding } = MODELS[model as ModelName];
 
 const session = await connect(url, {
-  WebSocket,
   token: name,
   encodings: [encoding],
   agent: { metadata: { skill: 'factors', model } },

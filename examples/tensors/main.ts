@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import { connect } from '@parlance/client';
 import { KV_CACHE_HEADER_SIZE, type Session } from '@parlance/protocol';
 import { createServer, tensors } from '@parlance/server';
-import WebSocket from 'ws';
 import { readCommandLine, wholeNumber } from '../../scripts/command-line.js';
 import { bytes, columns, count, duration, paint } from './format.js';
 import { cacheOf, MODEL } from './model.js';
@@ -76,7 +75,7 @@ async function exchangeThroughServer(): Promise<{ relayed: Exchange; relayPeakBy
   chapter('Through a server, from client to client');
   console.log('  starting the server and the sender …');
   const relay = await startRelay();
-  const session = await connect(relay.url, { ...OPTIONS, ...TENSORS, WebSocket, token: 'writer' });
+  const session = await connect(relay.url, { ...OPTIONS, ...TENSORS, token: 'writer' });
   const agents = await session.agents();
   const changes = agents[Symbol.asyncIterator]();
   const sender = startSender(relay.url, tokens, { token: 'reader', to: 'writer' });

@@ -1,5 +1,4 @@
 import { connect } from '@parlance/client';
-import WebSocket from 'ws';
 import { watchMemory } from './memory.js';
 import { cacheOf, cacheParts, hiddenState, MODEL } from './model.js';
 
@@ -24,7 +23,6 @@ process.channel?.unref();
 
 const [url = '', tokens = '', token, to] = process.argv.slice(2);
 await using session = await connect(url, {
-  WebSocket,
   token,
   avp: { identity: MODEL },
   limits: { messagesPerMinute: Infinity, bytesPerSecond: Infinity },
