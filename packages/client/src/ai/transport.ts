@@ -24,7 +24,13 @@ import {
 } from './options.js';
 
 export { ChatDisconnectedError } from './disconnect.js';
-export { type KeptChat, SessionChats, type SessionChatsOptions, sessionChats } from './kept-chats.js';
+export {
+  type KeptChat,
+  type KeptChatInit,
+  SessionChats,
+  type SessionChatsOptions,
+  sessionChats,
+} from './kept-chats.js';
 export type {
   ChatConnection,
   ChatRequestToPrepare,
@@ -186,8 +192,8 @@ export class SessionChatTransport<Message extends UIMessage = UIMessage> impleme
    * of one chat calls it, and others may use the same transport. The next request opens another session. It leaves a session
    * alone that the application has opened. Never rejects.
    *
-   * @param options.answers `end` closes it at once, for example when the user signs out: answers that are read fail with
-   * `session_closed`. @default 'wait'
+   * @param options with `answers: 'end'` it closes at once, for example when the user signs out: answers that are read fail with
+   * `session_closed`. @default `answers: 'wait'`
    */
   close({ answers = 'wait' }: { readonly answers?: 'wait' | 'end' | undefined } = {}): Promise<void> {
     return this.#sessions.close(answers === 'end');

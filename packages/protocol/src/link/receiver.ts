@@ -35,7 +35,7 @@ export type LinkEvent =
   | { readonly type: 'response'; readonly streamId: number; readonly body: ReceivedBody }
   | { readonly type: 'end'; readonly streamId: number }
   | { readonly type: 'failure'; readonly streamId: number; readonly error: ProtocolError | RequestError }
-  /** @param reason why this end stops a request of the peer; `undefined` if the peer cancelled it. */
+  /** With the reason why this end stops a request of the peer; without one if the peer cancelled it. */
   | { readonly type: 'cancel'; readonly streamId: number; readonly reason?: ProtocolError };
 
 export interface ReceiverOptions extends Pick<StreamParts, 'assembler' | 'receiveCredit' | 'context'> {

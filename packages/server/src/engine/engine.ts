@@ -23,7 +23,7 @@ import type { EngineStore } from './store.js';
  *   cannot be sent; for the first connection it waits twice as long. It may have been executed all the same, or may be
  *   executed later still.
  *
- * Each call rejects with a {@link ProtocolError}: `unsupported` if the engine is unsuitable for good; `connection_failed` or `timeout` if
+ * Each call rejects with a `ProtocolError`: `unsupported` if the engine is unsuitable for good; `connection_failed` or `timeout` if
  * it may answer the next time.
  */
 export interface Engine {
