@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { obstacles, type Publication, withAbsoluteLinks, withFacts } from './publication.js';
+import { obstacles, type Publication, withFacts, withPackedLinks } from './publication.js';
 
 const nothing: Publication = { author: '', bugs: '', homepage: '', repository: '' };
 const all: Publication = {
@@ -30,11 +30,26 @@ it('writes what is known into a manifest, and nothing in its place', () => {
   });
 });
 
-it('makes links to the repository absolute, and leaves those elsewhere', () => {
-  const page = '[a](../../docs/a.md#b) [c](#d) [e](https://example.com/f) [g](CHANGELOG.md)';
-  expect(withAbsoluteLinks(page, nothing, 'packages/x')).toBe(page);
-  expect(withAbsoluteLinks(page, all, 'packages/x')).toBe(
-    '[a](https://example.org/p/blob/main/docs/a.md#b) [c](#d) [e](https://example.com/f) ' +
-      '[g](https://example.org/p/blob/main/packages/x/CHANGELOG.md)',
+const readme = { file: 'packages/x/README.md', path: 'README.md' };
+const guide = { file: 'docs/guide/g.md', path: 'docs/guide/g.md' };
+const packed = [readme, guide, { file: 'docs/a.md', path: 'docs/a.md' }];
+
+it('keeps links to pages of the tarball, and makes those to the repository absolute', () => {
+  const page =
+    '[a](../a.md#b) [`c` d](../../LICENSE) [e](#f) [g](https://example.com/h) `[i](j)` [k](../../packages/x/README.md)';
+  expect(withPackedLinks(page, all, guide, packed)).toBe(
+    '[a](../a.md#b) [`c` d](https://example.org/p/blob/main/LICENSE) [e](#f) [g](https://example.com/h) `[i](j)` [k](../../README.md)',
   );
+});
+
+it('leaves the text of a link to a repository without an address', () => {
+  const page = '[a](../a.md#b), [`c`\nd](../../LICENSE) and ![e](../f.png)';
+  expect(withPackedLinks(page, nothing, guide, packed)).toBe('[a](../a.md#b), `c`\nd and e');
+});
+
+it('makes all links of a README absolute, which the registry shows, and leads them to the tarball before that', () => {
+  expect(withPackedLinks('[a](../../docs/a.md#b)', all, readme, packed)).toBe(
+    '[a](https://example.org/p/blob/main/docs/a.md#b)',
+  );
+  expect(withPackedLinks('[a](../../docs/a.md#b)', nothing, readme, packed)).toBe('[a](docs/a.md#b)');
 });

@@ -1,4 +1,6 @@
 import { readFileSync } from 'node:fs';
+import { dirname, relative } from 'node:path/posix';
+import { mapTargets } from './docs/links.js';
 
 /**
  * The addresses that a published package names. All of them are in `publication.json`, and are empty until the project has them:
@@ -49,12 +51,32 @@ export function withFacts(manifest: Manifest, facts: Publication, folder: string
   };
 }
 
-/** Links to files of the repository, as a page outside it can follow them; as they are while it has no address. */
-export function withAbsoluteLinks(markdown: string, facts: Publication, folder: string): string {
-  const { repository } = facts;
-  if (repository === '') return markdown;
-  return markdown.replaceAll(/(\]\()(?![a-z]+:|#)([^)]+)\)/g, (_link, begin: string, path: string) => {
-    const { pathname, hash } = new URL(path, `file:///${folder}/`);
-    return `${begin}${repository}/blob/main${pathname}${hash})`;
+/** A file of the repository that a tarball has as well. */
+export interface PackedFile {
+  /** From the root of the repository. */
+  readonly file: string;
+  /** From the root of the package. */
+  readonly path: string;
+}
+
+/**
+ * A page of a tarball, with links that a reader can follow there. A link to a page of the same tarball stays one; others lead to the
+ * repository, and are text while it has no address.
+ *
+ * @param packed all pages of the tarball.
+ */
+export function withPackedLinks(
+  markdown: string,
+  facts: Publication,
+  page: PackedFile,
+  packed: readonly PackedFile[],
+): string {
+  return mapTargets(markdown, (target) => {
+    const { pathname, hash } = new URL(target, `file:///${page.file}`);
+    const to = packed.find(({ file }) => file === pathname.slice(1));
+    // The registry shows the README and resolves its links elsewhere.
+    if (to === undefined || (page.path === 'README.md' && facts.repository !== ''))
+      return facts.repository === '' ? undefined : `${facts.repository}/blob/main${pathname}${hash}`;
+    return relative(dirname(page.path), to.path) + hash;
   });
 }

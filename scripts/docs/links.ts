@@ -68,7 +68,7 @@ function leads(file: string, target: string): boolean {
 const known = new Map<string, ReadonlySet<string>>();
 
 /** The anchors that GitHub gives the headings of a file. */
-function anchorsOf(file: string): ReadonlySet<string> {
+export function anchorsOf(file: string): ReadonlySet<string> {
   let anchors = known.get(file);
   if (anchors === undefined) {
     const counts = new Map<string, number>();
@@ -94,6 +94,35 @@ export function anchorOf(heading: string): string {
     .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
     .replaceAll(' ', '-');
 }
+
+/** The targets of links and pictures of a document that lead to other files of the repository. */
+export function linkTargets(text: string): string[] {
+  const targets: string[] = [];
+  mapTargets(text, (target) => {
+    targets.push(target);
+    return target;
+  });
+  return targets;
+}
+
+/**
+ * A document with other targets of its links and pictures. Those in code, to other sites and within the page stay as they are.
+ *
+ * @param change returns a target; `undefined` keeps only the text of a link, and a picture as it is.
+ */
+export function mapTargets(text: string, change: (target: string) => string | undefined): string {
+  return text
+    .replaceAll(CODE_OR_TARGET, (all, ...found) => {
+      const { begin = '', target } = found.at(-1) as Readonly<Record<string, string | undefined>>;
+      if (target === undefined || /^(?:[a-z+]+:|#)/.test(target)) return all;
+      return begin + (change(target) ?? (begin === '](' ? NONE : target));
+    })
+    .replaceAll(LINK_TO_NONE, '$1');
+}
+const NONE = '\0';
+const LINK_TO_NONE = /!?\[((?:[^[\]]|\[[^[\]]*\])*)\]\(\0\)/g;
+const CODE_OR_TARGET =
+  /^[ \t]*(```|~~~)[\s\S]*?^[ \t]*\1|(?<!`)(`+)(?!`)(?:(?!\n\n)[\s\S])+?(?<!`)\2(?!`)|(?<begin>\]\(|<(?:img|source)[^>]*? (?:src|srcset)=")(?<target>[^()\s"]+(?:\([^()\s]*\))?)/gm;
 
 /** The lines of a document, empty where they are code. */
 function withoutCode(text: string): string[] {
