@@ -164,6 +164,16 @@ export const CHECKS: readonly Check[] = [
     run: async () => await node('scripts/check-exports.ts', await packOnce()),
   },
   {
+    name: 'site',
+    part: 'check',
+    lane: 'computing',
+    run: async () => {
+      const built = await node('--max-semi-space-size=64', 'site/src/build.ts');
+      if (built.failed > 0) return built;
+      return await withChromium('the site', async () => add(built, await node('site/src/check.ts')));
+    },
+  },
+  {
     name: 'types for users',
     part: 'check',
     lane: 'computing',

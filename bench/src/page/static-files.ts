@@ -7,9 +7,13 @@ import { gzipSync } from 'node:zlib';
 /** A static server as a host of web pages runs it: every file is compressed with `gzip -9` in advance. */
 
 const MEDIA_TYPES: Readonly<Record<string, string>> = {
+  '.css': 'text/css; charset=utf-8',
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
+  '.png': 'image/png',
+  '.svg': 'image/svg+xml',
   '.wasm': 'application/wasm',
+  '.webp': 'image/webp',
 };
 
 export interface StaticFiles extends AsyncDisposable {
@@ -22,7 +26,7 @@ export async function serveCompressed(
   headers: Readonly<Record<string, string>> = {},
 ): Promise<StaticFiles> {
   const files = new Map<string, { readonly type: string; readonly content: Buffer }>();
-  for (const name of await readdir(folder)) {
+  for (const name of await readdir(folder, { recursive: true })) {
     const type = MEDIA_TYPES[extname(name)];
     if (type === undefined) continue;
     files.set(`/${name}`, { type, content: gzipSync(await readFile(join(folder, name)), { level: 9 }) });
