@@ -68,7 +68,7 @@ const TOUCHES_MORE = new RegExp(
 const NEEDS_NEW_MODULES =
   /endpoint\/parts\.test|inspect\/frame\.test|context\/choice\.test|text\/token-native\.test|platform\/zstd\//;
 
-const files = ['packages', 'conformance', 'scripts']
+const files = ['packages', 'conformance', 'scripts', 'site/src']
   .flatMap((folder) =>
     readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) => join(folder, name)),
   )
