@@ -43,12 +43,17 @@ const withoutAliases: Plugin = {
 
 /**
  * Each page begins with one file, in which is what its session loads once it is open as well: the headers of some eighty small files were
- * a third of what the page loaded.
+ * a third of what the page loaded. Codecs come with the first question, in one more.
  */
 const GROUPS = [
   {
     name: 'page',
-    test: /[\\/](?:ui[\\/]src[\\/](?:chat|admin|inspector)[\\/](?:main|page)\.ts|client[\\/]src[\\/]reconnect[\\/]re(?:build|tries)|protocol[\\/]src[\\/](?:codec[\\/](?:auto|context)[\\/]|endpoint[\\/](?:offers-|requests[\\/])module|platform[\\/](?:web\.|zstd)))/,
+    test: /[\\/](?:ui[\\/]src[\\/](?:chat|admin|inspector)[\\/](?:main|page)\.ts|client[\\/]src[\\/]reconnect[\\/]re(?:build|tries)|protocol[\\/]src[\\/]endpoint[\\/](?:offers-|requests[\\/])module)/,
+    priority: 1,
+  },
+  {
+    name: 'codecs',
+    test: /protocol[\\/]src[\\/](?:codec[\\/](?:auto|context)[\\/]|platform[\\/](?:web\.|zstd))/,
   },
 ];
 

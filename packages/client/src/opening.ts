@@ -105,6 +105,7 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
         transfers,
         logger,
         traceparent,
+        codecsAfter: options.codecsAfter,
         channelOf,
         onGranted: (expiresInMs) => renewal.handleGranted(expiresInMs),
       },

@@ -108,6 +108,13 @@ export interface ClientOptions extends CapabilityOptions {
    * given as `WebSocket`, whose headers, proxies and certificates HTTP would not have
    */
   readonly transports?: readonly TransportName[] | undefined;
+  /**
+   * Pages: the code of codecs is not loaded before this promise has settled, for example when the user begins to write. Until then
+   * content travels as it is, in both directions. It has no effect on Node.
+   *
+   * @default it is loaded with the first reply, or one second after the session has begun
+   */
+  readonly codecsAfter?: PromiseLike<unknown> | undefined;
   /** Limits of received data. @default DEFAULT_LIMITS */
   readonly limits?: Partial<Limits> | undefined;
   /** Times in milliseconds. @default DEFAULT_TIMERS */
@@ -197,6 +204,7 @@ export const KINDS: OptionKinds<ClientOptions> = {
   subprotocol: 'text',
   earlyHello: 'flag',
   transports: 'list',
+  codecsAfter: 'object',
   limits: 'object',
   timers: 'object',
   store: ['text', 'object'],

@@ -61,6 +61,8 @@ export interface EndpointOptions {
 
   // --- client
 
+  /** In a page: codecs are loaded when this has settled. @default soon after the session has begun */
+  readonly codecsAfter?: PromiseLike<unknown> | undefined;
   /**
    * Loads the code of the channel. Called if the ends agreed on no link, or on a recorded session.
    *

@@ -55,6 +55,7 @@ async function setUp({
   isDurable = false,
   streams = parts.requests,
   onRequest,
+  codecsAfter,
 }: {
   knowsReady?: boolean;
   isLoaded?: boolean;
@@ -62,6 +63,7 @@ async function setUp({
   isDurable?: boolean;
   streams?: SessionCode['streams'];
   onRequest?: RequestHandler;
+  codecsAfter?: PromiseLike<unknown>;
 } = {}) {
   const clock = new ManualClock();
   const loader = new TestLoader();
@@ -95,6 +97,7 @@ async function setUp({
       limits: LIMITS,
       role: 'client',
       codecs: loader,
+      codecsAfter,
       channelOf: () => parts.durable.load(),
       logger: {
         debug() {},
@@ -191,6 +194,37 @@ describe('a client that loads its codecs after ACCEPT', () => {
     expect(loader.requested).toEqual(['BROTLI']);
     clock.pass(1_000);
     expect(loader.requested).toEqual(['BROTLI']);
+  });
+
+  it.each(['resolves', 'rejects'] as const)(
+    'loads none before the promise of its application %s, not even with a reply',
+    async (how) => {
+      let settle = { resolve: () => {}, reject: () => {} };
+      const codecsAfter = new Promise<void>((resolve, reject) => {
+        settle = { resolve, reject: () => reject(new Error('never mind')) };
+      });
+      const { client, server, loader, clock } = await setUp({
+        onRequest: () => 'an answer',
+        codecsAfter,
+      });
+      expect(await client.session.request('a question')).toMatchObject({ text: 'an answer' });
+      clock.pass(60_000);
+      await tick();
+      expect(loader.requested).toEqual([]);
+      how === 'resolves' ? settle.resolve() : settle.reject();
+      await tick();
+      expect(loader.requested).toEqual(['BROTLI']);
+      await loader.finish('BROTLI');
+      await server.session.send(TEXT);
+      expect(await next(client)).toBe(`BROTLI ${TEXT}`);
+    },
+  );
+
+  it('loads what it is told to use before that promise', async () => {
+    const { client, server, loader } = await setUp({ codecsAfter: new Promise(() => {}) });
+    void client.session.send('forced', { algorithm: 'BROTLI' });
+    await loader.finish('BROTLI');
+    expect(await next(server)).toBe('BROTLI forced');
   });
 
   it('gets a codec from the server only after it has said that it is ready', async () => {

@@ -92,6 +92,12 @@ export class CodecLoading {
     start();
     // An earlier session may have loaded them after its HELLO, which this session has in common with it.
     this.#announce(this.#agreed.filter((codec) => this.#isReady(codec)));
+    const { codecsAfter } = this.#host.options;
+    if (codecsAfter !== undefined) {
+      const begin = () => guard(this.#host, () => this.#loadBehind());
+      void Promise.resolve(codecsAfter).then(begin, begin);
+      return;
+    }
     this.#isDelayed = true;
     this.#clock.after(LOAD_DELAY_MS, () => this.#loadIfDelayed());
   }

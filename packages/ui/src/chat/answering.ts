@@ -1,9 +1,9 @@
 import type { ClientSession } from '@parlance/client';
 import { createPainter } from '../shared/paint.js';
-import { loadMarkdown } from './answer-text.js';
 import { isNews, type Piece, type Turn, type TurnReply, take, wordsOf } from './conversation.js';
 import { isWhole } from './endings.js';
 import type { Interruptions } from './interruptions.js';
+import { loadModel } from './load-model.js';
 import type { PlainHttpSize } from './plain-http.js';
 import type { Silence } from './silence.js';
 import { hold, isHeld } from './tab.js';
@@ -49,12 +49,6 @@ export interface AnsweringOptions {
   onFigures(turn: Turn): void;
   /** The server has not stopped an answer. */
   onNotStopped(why: string): void;
-}
-
-/** Loads what asks a model. The page shows itself and connects before that. */
-export function loadModel() {
-  void loadMarkdown();
-  return import('./model.js');
 }
 
 /** Asks the server what it has written of an answer that has ended. It may have said so already, or not know it any more. */

@@ -1,7 +1,7 @@
 import type { ClientSession, WebSocketConstructor } from '@parlance/client';
 import { byId } from '../shared/dom.js';
 import { count, duration } from '../shared/format.js';
-import { askWritten, createAnswering, loadModel } from './answering.js';
+import { askWritten, createAnswering } from './answering.js';
 import { CuttableSocket, createBreakCard } from './break.js';
 import { createComposer, LONG_ANSWER } from './composer.js';
 import { createSetup } from './composing/setup.js';
@@ -12,6 +12,7 @@ import { stageOf } from './endings.js';
 import { createChatList } from './history/chat-list.js';
 import { Chats } from './history/chats.js';
 import { createInterruptions } from './interruptions.js';
+import { loadModel } from './load-model.js';
 import { createLog } from './log.js';
 import { createModelChoice } from './model-choice.js';
 import { createNotice } from './notice.js';

@@ -6,6 +6,7 @@ import {
   type WebSocketConstructor,
 } from '@parlance/client';
 import { connectOptions } from '../shared/profile.js';
+import { isModelWanted } from './load-model.js';
 
 export type LinkState =
   | { readonly name: 'connecting' }
@@ -90,6 +91,7 @@ export function createSessionLink(
       session = await connect(url, {
         ...connectOptions(url),
         timers: TIMERS,
+        codecsAfter: isModelWanted,
         WebSocket,
         signal: blocked.signal,
       });
