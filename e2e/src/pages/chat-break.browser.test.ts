@@ -19,7 +19,7 @@ if (missing !== undefined) {
 }
 
 const LONG = 'How does an answer survive a lost connection?';
-const MARKDOWN = 'Show me some Markdown.';
+const COST = 'What does a long chat cost?';
 const chatOf = (content: string): ChatRequest => ({ model: 'gpt-4o', messages: [{ role: 'user', content }] });
 
 describe.skipIf(missing !== undefined)('the chat page of parlance serve', () => {
@@ -48,10 +48,11 @@ describe.skipIf(missing !== undefined)('the chat page of parlance serve', () => 
     await page.getByLabel('Token', { exact: true }).fill('open-sesame');
     await page.keyboard.press('Enter');
     await state(page, 'connected');
-    await ask(page, MARKDOWN);
+    await ask(page, COST);
     await finished(page, 1);
-    expect(await answerText(page)).toBe(answerTo(chatOf(MARKDOWN)));
-    expect(await page.locator('answer-text table').count()).toBe(1);
+    expect(await answerText(page)).toBe(answerTo(chatOf(COST)));
+    for (const shown of ['table', 'math', '.code', '.note-reference'])
+      expect(await page.locator(`answer-text ${shown}`).count(), shown).toBeGreaterThan(0);
     expect(await page.locator('#break-actions button').count()).toBe(1);
     await page.reload();
     await state(page, 'connected');
@@ -228,9 +229,9 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
       expect(site.sessions).not.toBe(old);
       await expect.poll(() => [...site.sessions.sessions.keys()]).toEqual(ids);
       await state(page, 'connected');
-      await ask(page, MARKDOWN);
+      await ask(page, COST);
       await finished(page, 2);
-      expect(await answerText(page)).toBe(answerTo(chatOf(MARKDOWN)));
+      expect(await answerText(page)).toBe(answerTo(chatOf(COST)));
     });
 
     it('breaks no page but the one that asked, and obeys no other origin', async () => {
@@ -287,7 +288,7 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
     it('is shown as it is meant, and the text around it in its direction', async () => {
       const site = await start();
       const { page, complaints } = await visit(site.url);
-      await ask(page, MARKDOWN);
+      await ask(page, COST);
       await finished(page, 1);
       const answer = page.locator('answer-text');
       for (const selector of [
@@ -432,12 +433,12 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
       await page.keyboard.press('Escape');
       expect(await box.inputValue()).toBe('');
       await page.keyboard.press('ArrowUp');
-      await box.fill(MARKDOWN);
+      await box.fill(COST);
       await page.keyboard.press('Enter');
       await finished(page, 1);
       expect(await page.locator('article').count()).toBe(1);
-      expect(await page.locator('.question').textContent()).toContain(MARKDOWN);
-      expect(await answerText(page)).toBe(answerTo(chatOf(MARKDOWN)));
+      expect(await page.locator('.question').textContent()).toContain(COST);
+      expect(await answerText(page)).toBe(answerTo(chatOf(COST)));
     });
 
     it('leaves the end of a growing answer, and comes back to it', async () => {
@@ -467,7 +468,7 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
   it('remembers what is being written, and the curve, when it is loaded again', async () => {
     const site = await start();
     const { page } = await visit(site.url);
-    await ask(page, MARKDOWN);
+    await ask(page, COST);
     await finished(page, 1);
     const figures = () =>
       page
@@ -521,7 +522,7 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
         expect([name, width <= 0]).toEqual([name, true]);
       };
       await check('empty');
-      await ask(page, MARKDOWN);
+      await ask(page, COST);
       await finished(page, 1);
       await check('answered');
       if ((await page.locator('#panel').getAttribute('open')) === null)

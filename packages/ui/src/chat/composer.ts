@@ -20,7 +20,7 @@ export const LONG_ANSWER = 'How does an answer survive a lost connection?';
 const SUGGESTIONS = [
   LONG_ANSWER,
   'Write a debounce function in TypeScript.',
-  'Show me some Markdown.',
+  'What does a long chat cost?',
 ] as const;
 
 const HAS_POINTER = matchMedia('(pointer: fine)');

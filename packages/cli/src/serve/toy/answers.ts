@@ -1,26 +1,42 @@
 /** Prepared answers, which show what a chat page can do with the text of a model. */
 
-const MARKDOWN = `## Markdown, as it streams
+const COST = `## The cost of a long chat
 
-Text can be **bold**, *slanted*, ~~struck out~~ or \`code\`. It can link to [the WebSocket protocol](https://www.rfc-editor.org/rfc/rfc6455), too.
+A model remembers nothing between two questions. Each request therefore carries the *whole* conversation, so the tenth question is far larger than the first, although you wrote no more.
 
-1. A list counts its items.
-2. An item can hold a list of its own:
-   - like this one,
-   - with two items.
+### In a formula
 
-> A quotation keeps to itself.
+Let \\(a\\) be the bytes that one turn adds, question and answer together, and \\(q\\) those of a question alone. Request number \\(k\\) has \\(q + (k-1)\\,a\\) bytes, and all requests of \\(n\\) turns together have
 
-| What you send | JSON | on the socket |
-| --- | ---: | ---: |
-| the first question | 120 B | 96 B |
-| the tenth, with the whole history | 9.1 kB | 130 B |
+\\[ S(n) = n\\,q + a\\,\\frac{n(n-1)}{2} \\]
 
-The table above has figures of a typical chat; those of *this* chat are in the panel.
+That grows with the square of \\(n\\): twice as many turns take about four times as many bytes.
 
----
+### In figures
 
-هذه الجملة تُقرأ من اليمين إلى اليسار.`;
+With \\(a = 1{,}200\\) and \\(q = 100\\), which is a question of a line and an answer of a few paragraphs:
+
+| Turns | Last request | All requests |
+| ---: | ---: | ---: |
+| 1 | 0.1 kB | 0.1 kB |
+| 10 | 10.9 kB | 55 kB |
+| 50 | 58.9 kB | 1.5 MB |
+| 100 | 118.9 kB | 6.0 MB |
+
+\`\`\`ts
+const all = (n: number, a = 1_200, q = 100) => n * q + (a * n * (n - 1)) / 2;
+console.log([1, 10, 50, 100].map((n) => all(n)));
+\`\`\`
+
+### Three ways to send less
+
+1. **Compress each request.** gzip makes every one of them smaller, but begins anew each time.[^1]
+2. **Keep the conversation at the server.** Then the server needs storage, users and deletion, and the API of the model stays as it is.
+3. **Remember what was sent.** Both ends of this session keep the latest messages, and a request names the part that the other end has. The application still sends everything, and only what is new crosses the network.
+
+This page does the third. To see it, ask three questions or more, and open the panel: it has the bytes of *this* chat, beside those of the same requests over HTTP with gzip.
+
+[^1]: Its window is 32 KiB, so in a long request it does not find what stood further back.`;
 
 const DEBOUNCE = `Here is one that keeps the types of your function.
 
@@ -91,9 +107,16 @@ A few bytes for each acknowledgement, and memory for the frames that are on thei
 
 That was the last sentence. Count the marks above: each is a connection that was lost, and you have read every word.`;
 
-/** Answers by the question that they belong to, which the chat page suggests. */
-export const PREPARED: ReadonlyMap<string, string> = new Map([
-  ['how does an answer survive a lost connection?', LOST_CONNECTION],
-  ['write a debounce function in typescript.', DEBOUNCE],
-  ['show me some markdown.', MARKDOWN],
-]);
+/** Each question, as the chat page suggests it, with its answer. */
+const ANSWERS = [
+  ['How does an answer survive a lost connection?', LOST_CONNECTION],
+  ['Write a debounce function in TypeScript.', DEBOUNCE],
+  ['What does a long chat cost?', COST],
+] as const;
+
+export const QUESTIONS: readonly string[] = ANSWERS.map(([question]) => question);
+
+/** Answers by their question in small letters. */
+export const PREPARED: ReadonlyMap<string, string> = new Map(
+  ANSWERS.map(([question, answer]) => [question.toLowerCase(), answer]),
+);

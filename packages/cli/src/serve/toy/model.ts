@@ -5,7 +5,7 @@ import {
   type RequestContext,
   RequestError,
 } from '@parlance/protocol';
-import { PREPARED } from './answers.js';
+import { PREPARED, QUESTIONS } from './answers.js';
 import {
   ApiError,
   assertChatPath,
@@ -71,11 +71,9 @@ function isBadRequest(error: unknown): error is Error {
 
 /** Longest question, in UTF-16 units: a few bytes of Brotli may hold millions of words. */
 export const MAX_QUESTION = 64 * 1024;
-/** Longest word that an answer repeats, in characters. */
-const MAX_WORD = 500;
 
 /** The answer to the user's last message. */
-export function answerTo({ messages, model }: ChatRequest): string {
+export function answerTo({ messages }: ChatRequest): string {
   const questions = messages
     .filter((message) => message.role === 'user')
     .map((message) => message.content.slice(0, MAX_QUESTION).trim());
@@ -83,18 +81,18 @@ export function answerTo({ messages, model }: ChatRequest): string {
   const prepared = PREPARED.get(question.toLowerCase());
   if (prepared !== undefined) return prepared;
   const words = question.split(/\s+/u).filter((word) => word !== '');
-  if (words.length === 0) return 'You said nothing at all, and I agree with every word of it.';
-
-  const longest = words.reduce((best, word) => (word.length > best.length ? word : best));
   const before = questions.at(-2);
-  return [
-    `You wrote ${count(words.length, 'word')} and ${count([...question].length, 'character')}; the longest word is “${shorten(longest, MAX_WORD)}”.`,
-    `Read backwards it begins with “${shorten(words.at(-1) ?? '', MAX_WORD)}” and ends with “${shorten(words[0] ?? '', MAX_WORD)}”.`,
+  const place =
     before === undefined
-      ? 'This is the first thing you have said to me.'
-      : `Before that you said “${shorten(before, 60)}”, so this is message ${questions.length} of our conversation.`,
-    `I am not a language model: “${shorten(model, MAX_WORD)}” is only the name in your request. Every word of this answer crossed one session, in the smallest encoding available.`,
-  ].join(' ');
+      ? 'It is the first one of this chat.'
+      : `It is number ${questions.length} of this chat, and the one before was “${shorten(before, 60)}”.`;
+  return `No model is connected here, so I can only count: your question has ${count(words.length, 'word')} and ${count([...question].length, 'character')}. ${place}
+
+Each of these has an answer:
+
+${QUESTIONS.map((known) => `- ${known}`).join('\n')}
+
+For answers of a model, start \`parlance serve --upstream URL\` with the address of an API of OpenAI’s kind, such as \`http://127.0.0.1:11434/v1\` of Ollama.`;
 }
 
 function readChat(request: Message): ChatRequest {
