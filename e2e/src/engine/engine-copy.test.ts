@@ -86,7 +86,7 @@ it.skipIf(missing !== undefined)(
     await node.process.kill();
     const toRedis = await copy(`sqlite:${file}`, redis.url);
     expect([toRedis.code, toRedis.stderr]).toEqual([0, '']);
-    expect(toRedis.stdout).toMatch(/^copied 1 sessions and 1 replies with \d+ parts \(\d+ bytes\)\n$/);
+    expect(toRedis.stdout).toMatch(/^copied 1 session and 1 reply with \d+ parts? \([\d,]+ bytes\)\n$/);
     // FROM is as it was, and TO is not empty any more.
     const twice = await copy(`sqlite:${file}`, redis.url);
     expect([twice.code, twice.stdout]).toEqual([1, '']);

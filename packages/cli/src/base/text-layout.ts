@@ -3,6 +3,11 @@ const WIDE =
   /\p{Extended_Pictographic}|\p{Script=Han}|\p{Script=Hangul}|\p{Script=Hiragana}|\p{Script=Katakana}|[\uff01-\uff60\u3000-\u303f]/u;
 const PLAIN = /^[\x20-\x7e]*$/;
 
+/** `1 reply`, `1,234 replies`. @param many @default `one` with an s */
+export function count(value: number, one: string, many = `${one}s`): string {
+  return `${value.toLocaleString('en')} ${value === 1 ? one : many}`;
+}
+
 /** Width in terminal columns of a text without control characters. */
 export function widthOf(text: string): number {
   if (PLAIN.test(text)) return text.length;

@@ -9,7 +9,7 @@ import {
 import { type InspectionEvent, printable, SCHEMA_VERSION } from '@parlance/protocol/inspect';
 import { describeFailure } from '../base/failure.js';
 import type { Style, Terminal } from '../base/terminal.js';
-import { wrap } from '../base/text-layout.js';
+import { count, wrap } from '../base/text-layout.js';
 import { createScreen, type Screen } from './screen.js';
 import { createTrafficView } from './traffic.js';
 
@@ -224,11 +224,11 @@ export function textOf(message: Message): string {
   try {
     if (message.tensor !== undefined) {
       const { dtype, shape, byteLength } = message.tensor;
-      return `[tensor: ${dtype} [${shape.join(', ')}], ${number(byteLength)} bytes]`;
+      return `[tensor: ${dtype} [${shape.join(', ')}], ${count(byteLength, 'byte')}]`;
     }
     return message.text;
   } catch {
-    return `[${number(message.codedLength)} bytes that are not text]`;
+    return `[${count(message.codedLength, 'byte')}, not text]`;
   }
 }
 
@@ -243,10 +243,6 @@ function costOf({ wireBytes, contentBytes, byAlgorithm }: DirectionStats): strin
     contentBytes > coded ? `, ${Math.round((1 - coded / contentBytes) * 100)} % less than uncompressed` : '';
   const rest = count(Math.max(0, wireBytes - coded), 'byte');
   return `content ${number(contentBytes)} → ${count(coded, 'byte')}${saved}; handshake, frames and close ${rest}`;
-}
-
-function count(value: number, noun: string): string {
-  return `${number(value)} ${noun}${value === 1 ? '' : 's'}`;
 }
 
 function number(value: number): string {

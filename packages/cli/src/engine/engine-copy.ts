@@ -1,6 +1,7 @@
 import { type CopyCounts, CopyRefused, copyEngine } from '@parlance/server/engine';
 import { CommandFailure, ExitCode } from '../base/failure.js';
 import type { Terminal } from '../base/terminal.js';
+import { count } from '../base/text-layout.js';
 import { type EngineAddress, isThere, openEngine } from './engine-address.js';
 
 /** Between two lines that tell how far a copy is, in milliseconds. */
@@ -41,7 +42,7 @@ export async function copy(
 }
 
 function wordsOf({ sessions, replies, parts, bytes }: Readonly<CopyCounts>): string {
-  return `${sessions} sessions and ${replies} replies with ${parts} parts (${bytes} bytes)`;
+  return `${count(sessions, 'session')} and ${count(replies, 'reply', 'replies')} with ${count(parts, 'part')} (${count(bytes, 'byte')})`;
 }
 
 function refusal({ why, side, message }: CopyRefused, from: EngineAddress, to: EngineAddress): string {

@@ -23,8 +23,8 @@ it('answers a question by its words, and a chat by its last message', async () =
 });
 
 it('answers only the beginning of an overlong question', async () => {
-  expect(await answerTo('a '.repeat(32 * 1024))).toContain(': 32768 words, the longest');
-  expect(await answerTo('a '.repeat(32 * 1024 + 1))).toContain(': 32768 words and more, the longest');
+  expect(await answerTo('a '.repeat(32 * 1024))).toContain(': 32,768 words, the longest');
+  expect(await answerTo('a '.repeat(32 * 1024 + 1))).toContain(': 32,768 words and more, the longest');
 });
 
 it('continues behind what a process before has said', async () => {

@@ -7,9 +7,10 @@ import {
   type RequestHandler,
 } from '@parlance/protocol';
 
+import { count } from '../base/text-layout.js';
 import { withSum } from './sum.js';
 import { readHttpHead } from './toy/chat-completion.js';
-import { count, createResponder as createToyModel, MAX_QUESTION, shorten } from './toy/model.js';
+import { createResponder as createToyModel, MAX_QUESTION, shorten } from './toy/model.js';
 
 export interface ResponderOptions {
   /** Base URL of an OpenAI-compatible API. @default the embedded responder */

@@ -9,7 +9,7 @@ import type {
   SessionRow,
 } from '@parlance/server/admin';
 import type { Style, Terminal } from '../base/terminal.js';
-import { cut, pad, widthOf, wrap } from '../base/text-layout.js';
+import { count, cut, pad, widthOf, wrap } from '../base/text-layout.js';
 
 /** The lines of `parlance top`. */
 
@@ -145,7 +145,7 @@ function drainLine({ draining, now }: AdminState): string {
   const { total, left, deadline } = draining;
   const gone = Math.max(0, total - left);
   const rest = Math.max(0, Math.ceil((deadline - now) / 1000));
-  return `draining  ${numberOf(gone)} of ${numberOf(total)} sessions have left, ${rest} s to the deadline`;
+  return `draining  ${numberOf(gone)} of ${count(total, 'session has', 'sessions have')} left, ${rest} s to the deadline`;
 }
 
 function cell({ width, isNumber = false }: Column, text: string): string {

@@ -81,7 +81,7 @@ function lossOf(
   const options = { side: 'remote', retryAfterMs, cause: error } as const;
   if (error === undefined) {
     if (openReplies === 0) return undefined;
-    const message = `the server was shut down before ${openReplies} replies were complete`;
+    const message = `the server was shut down; replies that were not complete: ${openReplies}`;
     return new ProtocolError('session_lost', message, options);
   }
   if (!error.retryable || error.code === 'session_lost') return error;

@@ -148,7 +148,7 @@ export class Guest {
   #handleRead(charge: number): void {
     this.#unread.release(charge);
     if (this.#missed === 0 || this.#unread.used > MAX_UNREAD / 2) return;
-    const text = `this tab read too slowly and missed ${this.#missed} messages`;
+    const text = `this tab read too slowly and missed ${this.#missed === 1 ? 'a message' : `${this.#missed} messages`}`;
     this.#missed = 0;
     this.post({ type: 'interrupted', error: packError(new ProtocolError('over_budget', text)) });
   }

@@ -319,7 +319,7 @@ function errorOf(
     case 'too_many_replies':
       return new ProtocolError(
         outcome,
-        `${maxReplies} replies of this principal are kept; more can be kept when the first of them expire`,
+        `this principal has ${maxReplies} kept replies, which is the most; more can be kept when the first of them expire`,
       );
     case 'reply_too_large':
       return new ProtocolError(outcome, `a kept reply may take ${maxReplyBytes} bytes`);

@@ -6,7 +6,7 @@ import {
   pointOf,
 } from '../../../server/src/operate/admin/figures.js';
 import { byId } from '../shared/dom.js';
-import { clock, number } from '../shared/format.js';
+import { clock, count, number } from '../shared/format.js';
 import { type AdminApi, AdminFailure, createAdminApi } from './api.js';
 import type { Charts } from './charts.js';
 import { showEvent, tell } from './events.js';
@@ -236,13 +236,14 @@ function showDraining({ draining, mode, now, metrics }: AdminState): void {
   if (draining === null) return;
   const { total, left, deadline } = draining;
   const gone = Math.max(0, total - left);
-  byId('draining-left').textContent = `${number(gone)} of ${number(total)} sessions have left`;
+  byId('draining-left').textContent =
+    `${number(gone)} of ${number(total)} ${total === 1 ? 'session has' : 'sessions have'} left`;
   byId<HTMLProgressElement>('draining-bar').value = total === 0 ? 1 : gone / total;
   const isOpen = left > 0 && deadline > now;
   const rest = isOpen ? `${clock(deadline - now)} to the deadline` : 'closing what is left';
   const streams = metrics['streams_open']?.[0]?.value ?? 0;
   byId('draining-rest').textContent =
-    left === 0 ? 'no sessions are left' : `${rest} · ${number(streams)} streams open`;
+    left === 0 ? 'no sessions are left' : `${rest} · ${count(streams, 'stream')} open`;
   byId('finish').hidden = !isOpen || mode === 'read';
 }
 

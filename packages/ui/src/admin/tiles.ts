@@ -173,7 +173,7 @@ export function showServer({ state, figures, now, points }: Known): void {
       'Engine',
       engine === null
         ? 'memory of this process'
-        : `${engine === 'answers' ? 'answers' : 'does not answer'}${failedCalls > 0 ? `, ${amount(failedCalls, 'calls failed')}` : ''}`,
+        : `${engine === 'answers' ? 'answers' : 'does not answer'}${failedCalls > 0 ? `, ${amount(failedCalls, failedCalls === 1 ? 'call failed' : 'calls failed')}` : ''}`,
     ],
     [
       'Carried by',

@@ -66,8 +66,7 @@ export class FilterBar {
     readonly begin: number;
   }): void {
     this.#begin = begin;
-    this.#count.textContent =
-      frames === all ? `${number(all)} frames` : `${number(frames)} of ${number(all)} frames`;
+    this.#count.textContent = `${frames === all ? '' : `${number(frames)} of `}${number(all)} ${all === 1 ? 'frame' : 'frames'}`;
   }
 
   #read(): void {

@@ -1,5 +1,6 @@
 import type { InspectionEvent } from '@parlance/client/inspect';
 import { lockOf, openChannel } from '../shared/channel.js';
+import { count } from '../shared/format.js';
 import { randomName } from '../shared/profile.js';
 import { readCapture } from './capture.js';
 
@@ -88,11 +89,10 @@ export function readFile(file: File, onEvents: (events: readonly InspectionEvent
       onEvents,
       controller.signal,
     );
-    const lines = (count: number) => `${count.toLocaleString('en')} ${count === 1 ? 'line' : 'lines'}`;
     const notes = [
-      `${events.toLocaleString('en')} events`,
-      ...(skipped === 0 ? [] : [`${lines(skipped)} of other events`]),
-      ...(damaged === 0 ? [] : [`${lines(damaged)} could not be read (${problem})`]),
+      count(events, 'event'),
+      ...(skipped === 0 ? [] : [`${count(skipped, 'line')} of other events`]),
+      ...(damaged === 0 ? [] : [`${count(damaged, 'line')} could not be read (${problem})`]),
     ];
     return notes.join(', ');
   };

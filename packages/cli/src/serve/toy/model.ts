@@ -5,6 +5,7 @@ import {
   type RequestContext,
   RequestError,
 } from '@parlance/protocol';
+import { count } from '../../base/text-layout.js';
 import { PREPARED, QUESTIONS } from './answers.js';
 import {
   ApiError,
@@ -112,10 +113,6 @@ function readChat(request: Message): ChatRequest {
 /** Words with the space before them, as in tokenizer vocabularies. */
 function wordsOf(text: string): string[] {
   return text.match(/\s*\S+/gu) ?? [];
-}
-
-export function count(n: number, noun: string): string {
-  return `${n} ${noun}${n === 1 ? '' : 's'}`;
 }
 
 /** @param length characters at most. */
