@@ -49,8 +49,8 @@ export function createTextView(output: Terminal, errors: Terminal, options: Conn
   const screen = createScreen(errors);
   const traffic = createTrafficView(screen, options);
   const { style } = errors;
-  // On a terminal, output and errors may be the same: parts would mix with the lines of frames.
-  const streamsParts = !output.isInteractive;
+  // On a terminal, output and errors may be the same: parts would mix with the lines of frames, which show the newest words.
+  const streamsParts = !output.isInteractive || options.quiet;
 
   /** Whether `output` is in the middle of a line. */
   let isMidLine = false;
@@ -130,7 +130,7 @@ export function createTextView(output: Terminal, errors: Terminal, options: Conn
 
     part(text) {
       if (!streamsParts) return;
-      output.write(text);
+      output.write(output.isInteractive ? text.split('\n').map(printable).join('\n') : text);
       isMidLine = true;
     },
 
