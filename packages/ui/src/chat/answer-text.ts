@@ -39,6 +39,8 @@ interface Mark {
   readonly offset: number;
 }
 
+/** Of a link or a footnote. */
+const DEFINITION = /^ {0,3}(?:[>*+-] *)*\[[^\]\n]+\]:/m;
 /** How long a page in the background may show an old text. */
 const BACKGROUND_MS = 250;
 
@@ -119,7 +121,9 @@ export class AnswerText extends HTMLElement {
       this.#blocks = [];
       this.replaceChildren();
     }
-    const first = this.#isComplete ? 0 : Math.max(0, this.#blocks.length - 1);
+    // A definition at the end changes blocks before it.
+    const isChanged = this.#isComplete && DEFINITION.test(this.#source);
+    const first = isChanged ? 0 : Math.max(0, this.#blocks.length - 1);
     const from = this.#blocks[first]?.start ?? 0;
     const { blocks, hasLinks } = blocksOf(this.#source.slice(from));
     let start = from;

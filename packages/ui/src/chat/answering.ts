@@ -105,7 +105,7 @@ export function createAnswering(options: AnsweringOptions): Answering {
         take(turn, piece);
         if (thinkingSince !== undefined) turn.thoughtMs = performance.now() - thinkingSince;
         // Its time ends with the first word.
-        if (wordsOf(turn) !== '') thinkingSince = undefined;
+        if (thinkingSince !== undefined && wordsOf(turn) !== '') thinkingSince = undefined;
         if (!isNew) continue;
         if (!isStopped(turn)) turn.state = 'streaming';
         options.onPiece(turn);

@@ -1,5 +1,5 @@
 import { Gzip } from 'fflate';
-import { createTurn } from '../shared/slices.js';
+import { createTurn, whenIdle } from '../shared/slices.js';
 
 /**
  * Size of exchanges as plain HTTP/1.1: start lines, the header fields that were set, and bodies. Headers that
@@ -127,18 +127,6 @@ function createMeter(onChunk: (length: number) => void): Meter {
     },
   };
 }
-
-/** Not every browser says when it is idle. */
-function whenIdle(work: (remaining: () => number) => void): void {
-  if ('requestIdleCallback' in globalThis)
-    requestIdleCallback((deadline) => work(() => deadline.timeRemaining()));
-  else {
-    const until = performance.now() + IDLE_MS;
-    setTimeout(() => work(() => until - performance.now()), IDLE_MS / 2);
-  }
-}
-
-const IDLE_MS = 8;
 
 /** A chunk of this many bytes, with its length in hexadecimal digits and two line ends. */
 function chunkOf(length: number): number {

@@ -2,6 +2,7 @@ import type { ClientSession, WebSocketConstructor } from '@parlance/client';
 import { watchSockets } from '@parlance/client/inspect';
 import { openChannel } from '../../shared/channel.js';
 import { randomName, tabName } from '../../shared/profile.js';
+import { whenIdle } from '../../shared/slices.js';
 import { type Happening, MAX_HAPPENINGS } from './happening.js';
 import type { Sharing } from './sharing.js';
 
@@ -57,16 +58,32 @@ export function createRecording(
     );
     return sharing;
   };
+  /** There are more than so many times what is kept. */
+  const isOver = (times: number) => happenings.length > times * MAX_HAPPENINGS || bytes > times * MAX_BYTES;
+  let isDropping = false;
+  /** Later frames cannot be read without those before, so what is dropped is explained first. */
+  const drop = (remaining: () => number): void => {
+    while (isOver(1)) {
+      shared?.skip(1);
+      if (remaining() <= 0) return whenIdle(drop);
+    }
+    isDropping = false;
+  };
   const keep = (happening: Happening): void => {
     happenings.push(happening);
     bytes += sizeOf(happening);
     shared?.wake();
-    const surplus = happenings.length - MAX_HAPPENINGS;
-    if (surplus <= 0 && bytes <= MAX_BYTES) return;
-    // Later frames cannot be read without those before, so what is dropped is explained first.
-    if (shared === undefined) void load().catch(() => {});
-    if (shared !== undefined) shared.skip(Math.max(1, surplus));
-    else if (surplus > MAX_HAPPENINGS || bytes > 2 * MAX_BYTES) take(Math.max(1, surplus));
+    if (!isOver(1)) return;
+    if (!isDropping) {
+      isDropping = true;
+      void load().then(
+        () => whenIdle(drop),
+        () => {
+          isDropping = false;
+        },
+      );
+    }
+    while (isOver(2)) shared === undefined ? take(1) : shared.skip(1);
   };
 
   const channel = openChannel((message) => {
