@@ -23,7 +23,36 @@ async function violations(page: Page): Promise<string[]> {
   });
 }
 
-/** Expects that a state has no violations in both schemes, and no horizontal scrolling at any width. @param name unique. */
+/** The controls that are cut off at a side, or that something else covers; those behind a dialog are meant to be. */
+async function hiddenControls(page: Page): Promise<string[]> {
+  return await page.evaluate(() => {
+    const top = document.querySelector('dialog[open], :popover-open') ?? document;
+    const controls = top.querySelectorAll<HTMLElement>('button, a[href], input, select, textarea, summary');
+    const isHidden = (control: HTMLElement) => {
+      if (!control.checkVisibility({ opacityProperty: true, visibilityProperty: true })) return false;
+      const { left, right, top: y, bottom, width, height } = control.getBoundingClientRect();
+      // Tables and code scroll sideways.
+      if (width === 0 || control.closest('.table, pre') !== null) return false;
+      if (left < -1 || right > document.documentElement.clientWidth + 1) return true;
+      const middle = y + height / 2;
+      let scrolled = control.parentElement;
+      while (scrolled !== null && !/auto|scroll/.test(getComputedStyle(scrolled).overflowY))
+        scrolled = scrolled.parentElement;
+      const box = scrolled?.getBoundingClientRect();
+      const isInView =
+        y >= Math.max(0, box?.top ?? 0) && bottom <= Math.min(innerHeight, box?.bottom ?? innerHeight);
+      if (!isInView) return false;
+      const found = document.elementFromPoint((left + right) / 2, middle);
+      return found === null || !(control.contains(found) || found.contains(control));
+    };
+    return [...controls].filter(isHidden).map(({ outerHTML }) => outerHTML.slice(0, 120));
+  });
+}
+
+/**
+ * Expects that a state has no violations in both schemes, and at no width, from either side and at twice the size, horizontal scrolling or a
+ * hidden control. @param name unique.
+ */
 export async function look(page: Page, name: string): Promise<void> {
   const shoot = async (variant: string) => {
     if (PICTURES !== undefined) await page.screenshot({ path: `${PICTURES}/${name}-${variant}.png` });
@@ -39,10 +68,22 @@ export async function look(page: Page, name: string): Promise<void> {
   await page.emulateMedia({ forcedColors: 'none' });
   for (const width of WIDTHS) {
     await page.setViewportSize({ width, height: HEIGHT });
-    const overflow = await page.evaluate(
-      () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
-    );
-    expect([name, width, overflow]).toEqual([name, width, 0]);
+    await expectFits(page, `${name}-${width}`);
     if (width < 1440) await shoot(String(width));
+    await page.evaluate(() => document.documentElement.setAttribute('dir', 'rtl'));
+    await expectFits(page, `${name}-${width}-rtl`);
+    await shoot(`${width}-rtl`);
+    await page.evaluate(() => document.documentElement.removeAttribute('dir'));
   }
+  await page.setViewportSize({ width: 1440 / 2, height: HEIGHT / 2 });
+  await expectFits(page, `${name}-zoomed`);
+  await shoot('zoomed');
+  await page.setViewportSize({ width: 1440, height: HEIGHT });
+}
+
+async function expectFits(page: Page, title: string): Promise<void> {
+  const overflow = await page.evaluate(
+    () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+  );
+  expect([title, overflow, ...(await hiddenControls(page))]).toEqual([title, 0]);
 }

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { createServer, type Server } from '@parlance/server';
 import { createUserInterface } from '@parlance/server/ui';
 import type { Browser, Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { startChatPage } from '../../../examples/demo/serve-chat.js';
 import { BUILT_PAGES } from '../../../scripts/build-ui.js';
 import { chromiumMissing, launchChromium, openPage } from '../kit/chat-page.js';
@@ -55,6 +55,23 @@ describe.skipIf(chromiumMissing() !== undefined)('the chat page has no fault tha
     });
     return `http://127.0.0.1:${(http.address() as AddressInfo).port}/`;
   }
+
+  it('by keyboard: the box is six stops at most behind the choice of a model', async () => {
+    const demo = await startChatPage({ port: 0, delayMs: 0 });
+    open.push({ [Symbol.asyncDispose]: () => demo.close() });
+    const page = await visit(demo.url);
+    await state(page, 'connected');
+    for (const width of [1440, 390]) {
+      await page.setViewportSize({ width, height: 900 });
+      await page.locator('#model-open').focus();
+      const stops: string[] = [];
+      for (let i = 0; i < 6 && stops.at(-1) !== 'question'; i++) {
+        await page.keyboard.press('Tab');
+        stops.push(await page.evaluate(() => document.activeElement?.id ?? ''));
+      }
+      expect([width, ...stops].at(-1)).toBe('question');
+    }
+  });
 
   it('before a question, while it answers, when it is cut off, and after that', async () => {
     const demo = await startChatPage({ port: 0, delayMs: 20, absenceMs: 6_000 });
