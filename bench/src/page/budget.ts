@@ -29,9 +29,9 @@ export const ROOM_BUDGETS: Readonly<Record<string, number>> = {
   'protocol/session': 33_400,
   'protocol/endpoint': 31_500,
   'protocol/link': 31_500,
-  'protocol/base': 25_100,
+  'protocol/base': 25_250,
   'protocol/endpoint/messages': 12_900,
-  'protocol/control': 10_500,
+  'protocol/control': 10_600,
   'client/reconnect': 8_700,
   '(bundler)': 8_500,
   'client/connection': 7_900,
@@ -50,16 +50,16 @@ export const PAGE_BUDGETS: readonly PageBudget[] = [
   {
     page: 'send',
     title: 'connect, send and for await',
-    entry: '61 kB',
-    atFirstMessage: { bytes: 62_200, requests: 6 },
-    afterIdle: { bytes: 99_500, requests: 13 },
+    entry: '61.1 kB',
+    atFirstMessage: { bytes: 62_350, requests: 6 },
+    afterIdle: { bytes: 99_600, requests: 13 },
   },
   {
     page: 'chat',
     title: 'a chat with session.fetch and context',
-    entry: '61.4 kB',
-    // One file of 2.9 kB arrives just before the first message is shown, or just after it.
-    atFirstMessage: { bytes: 73_400, requests: 13 },
-    afterIdle: { bytes: 104_200, requests: 15 },
+    entry: '61.5 kB',
+    // A file of 2.9 kB, which is counted, arrives just before the first message is shown, or just after it.
+    atFirstMessage: { bytes: 76_400, requests: 13 },
+    afterIdle: { bytes: 104_300, requests: 15 },
   },
 ];

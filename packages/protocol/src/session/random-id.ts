@@ -67,10 +67,8 @@ function randomText(length: number, prefix = ''): string {
   const codes = Array.from(prefix, (letter) => letter.charCodeAt(0));
   const end = prefix.length + length;
   while (codes.length < end) {
-    const bytes = platform.randomBytes(length * 2);
-    for (let at = 0; at < bytes.length && codes.length < end; at++) {
-      const byte = bytes[at] as number;
-      if (byte < FAIR) codes.push(ALPHABET.charCodeAt(byte % ALPHABET.length));
+    for (const byte of platform.randomBytes(length * 2)) {
+      if (byte < FAIR && codes.length < end) codes.push(ALPHABET.charCodeAt(byte % ALPHABET.length));
     }
   }
   return String.fromCharCode(...codes);
