@@ -13,6 +13,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -70,8 +71,11 @@ QUICK = parlance.Reconnect(min_delay=0.005, max_delay=0.05, connect_within=30)
 class KitRun:
     """The conformance kit as a server, with the client as its peer: it mostly waits, so it runs beside other tests."""
 
-    def __init__(self) -> None:
+    def __init__(self, transport: str) -> None:
+        self._transport = transport
         command = [*NODE, str(ROOT / "conformance/src/main.ts"), "--listen", "0"]
+        if transport == "http":
+            command += ["--only", "http"]
         self._kit = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         self._thread = threading.Thread(target=self._visit)
         self._thread.start()
@@ -80,7 +84,7 @@ class KitRun:
     def _visit(self) -> None:
         assert self._kit.stdout is not None
         line = self._kit.stdout.readline()
-        peer = spawn("kit_peer.py", line.split()[-1])
+        peer = spawn("kit_peer.py", line.split()[-1], self._transport)
         self.output = line + self._kit.stdout.read()
         self._kit.wait()
         peer.kill()
@@ -96,23 +100,23 @@ class KitRun:
         self._thread.join()
 
 
-KIT = pytest.StashKey[KitRun]()
+KITS = pytest.StashKey[dict[str, KitRun]]()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    is_wanted = any("kit" in item.fixturenames for item in session.items if isinstance(item, pytest.Function))
+    is_wanted = any("kits" in item.fixturenames for item in session.items if isinstance(item, pytest.Function))
     if is_wanted and not session.config.option.collectonly:
-        session.config.stash[KIT] = KitRun()
+        session.config.stash[KITS] = {name: KitRun(name) for name in ("websocket", "http")}
 
 
 @pytest.fixture
-def kit(request: pytest.FixtureRequest) -> KitRun:
-    return request.config.stash[KIT]
+def kits(request: pytest.FixtureRequest) -> dict[str, KitRun]:
+    return request.config.stash[KITS]
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Print the counts as `scripts/run.ts` reads them."""
-    if (kit_run := config.stash.get(KIT, None)) is not None:
+    for kit_run in config.stash.get(KITS, {}).values():
         kit_run.stop()
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None:
@@ -166,13 +170,23 @@ def apis() -> Iterator[Apis]:
     apis.stop()
 
 
+@pytest.fixture(scope="session")
+def networks(plain_server: Server) -> Iterator[dict[str, str]]:
+    """URLs of the plain server behind proxies that no WebSocket passes, by what they do to an upgrade."""
+    command = [*NODE, str(ROOT / "e2e/src/python/networks.ts"), plain_server.url]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    yield json.loads(process.stdout.readline())
+    process.kill()
+    process.wait()
+
+
 class Proxy:
     """Forwards bytes to a server, and cuts connections."""
 
     def __init__(self, url: str) -> None:
-        host, port = url.removeprefix("ws://").split("/")[0].split(":")
-        self._target = host, int(port)
-        self._path = url.removeprefix("ws://").split("/", 1)[1]
+        self.url = url
+        self.point(url)
         self._links: set[tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self.cuts = 0
@@ -180,11 +194,16 @@ class Proxy:
         #: Called with the bytes that the server has sent so far on a connection.
         self.on_bytes: Callable[[int], None] = lambda total: None
 
+    def point(self, url: str) -> None:
+        """Forward later connections to this URL."""
+        address = urlsplit(url)
+        self._target, self._path = (address.hostname, address.port), address.path
+
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[Proxy]:
         server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self.port = server.sockets[0].getsockname()[1]
-        self.url = f"ws://127.0.0.1:{self.port}/{self._path}"
+        self.url = f"ws://127.0.0.1:{self.port}{self._path}"
         try:
             yield self
         finally:

@@ -27,8 +27,8 @@ async def cutting(proxy: Proxy, seed: int) -> None:
         proxy.cut()
 
 
-def test_everything_arrives_once_and_in_order_through_cuts(plain_server: Server) -> None:
-    count = 2_000
+@pytest.mark.parametrize(("transport", "count"), [("websocket", 2_000), ("http", 500)])
+def test_everything_arrives_once_and_in_order_through_cuts(plain_server: Server, transport: str, count: int) -> None:
 
     async def answer(request: Message, context: RequestContext) -> str:
         return request.text
@@ -40,6 +40,7 @@ def test_everything_arrives_once_and_in_order_through_cuts(plain_server: Server)
                 proxy.url,
                 token="chaos",
                 reconnect=QUICK,
+                transports=(transport,),
                 on_request=answer,
                 on_reset=lambda reset: pytest.fail(reset.reason),
             ) as session:

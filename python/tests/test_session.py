@@ -93,21 +93,34 @@ async def cancelled(session: Session) -> int:
 def test_who_stops_reading_stops_the_handler(server: Server) -> None:
     async def main() -> None:
         async with server.connect() as session:
-            with pytest.raises(ParlanceError) as caught:
-                await session.request(metadata={"test": "hang"}, timeout=0.01)
-            assert (caught.value.code, caught.value.retryable) == ("timeout", True)
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.01):
-                    await session.request(metadata={"test": "hang"})
+            asking = asyncio.create_task(session.request(metadata={"test": "hang"}))
+            await asyncio.sleep(0)
+            await session.flush()
+            asking.cancel()
             endless = {"test": "stream", "parts": 1_000_000, "size": 100, "pace": 1}
             async for _ in session.stream(metadata=endless):
                 break
             async with session.stream(metadata=endless) as reply:
                 parts = aiter(reply)
                 await anext(parts)
-            while await cancelled(session) < 4:
+            while await cancelled(session) < 3:
                 await asyncio.sleep(0.01)
             assert session.stats()["open_streams"] == 0
+
+    run(main())
+
+
+def test_a_time_out_cancels_the_request(server: Server) -> None:
+    async def main() -> None:
+        async with server.connect() as session:
+            with pytest.raises(ParlanceError) as caught:
+                await session.request(metadata={"test": "hang"}, timeout=0.01)
+            assert (caught.value.code, caught.value.retryable) == ("timeout", True)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.01):
+                    await session.request(metadata={"test": "hang"})
+            while session.stats()["open_streams"]:
+                await asyncio.sleep(0.01)
 
     run(main())
 

@@ -3,8 +3,9 @@ import { defineContract, events } from '@parlance/server/contract';
 import { answering, count } from '../../../conformance/peers/parlance/behaviours.js';
 
 /**
- * The server of the tests of `python/`, without records and rates. It answers the tests of the kit, and any other request word by
- * word, as the examples and the README of the client expect. It prints its URL.
+ * The server of the tests of `python/`, without records and rates. It answers the tests of the kit; a request with the metadata
+ * `begun`, with the number of sessions of its principal; and any other request word by word, as the examples and the README of the
+ * client expect. It prints its URL.
  */
 
 const ofKit = answering({});
@@ -13,8 +14,12 @@ async function* words(text: string) {
   for (const word of text.split(/(?<= )/)) yield word;
 }
 
-const onRequest: RequestHandler = (request, context) =>
-  'test' in context.metadata ? ofKit(request, context) : words(`You have said: ${request.text}`);
+const begun = new Map<string, number>();
+
+const onRequest: RequestHandler = (request, context) => {
+  if ('begun' in context.metadata) return { text: `${begun.get(context.session.principal ?? '')}` };
+  return 'test' in context.metadata ? ofKit(request, context) : words(`You have said: ${request.text}`);
+};
 
 const any = {
   '~standard': { version: 1, vendor: 'parlance', validate: (value: unknown) => ({ value }) },
@@ -26,7 +31,11 @@ const server = createServer({
     principal: token,
     ...(agentId !== undefined && { agentId }),
   }),
-  onSession: (session) => count(session).catch(() => {}),
+  onSession(session) {
+    const principal = session.principal ?? '';
+    begun.set(principal, (begun.get(principal) ?? 0) + 1);
+    return count(session).catch(() => {});
+  },
   onRequest,
   features: [
     events(contract, {

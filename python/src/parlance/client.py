@@ -21,13 +21,15 @@ from .core.events import Event, SessionReset
 from .core.limits import Limits, Timers
 from .core.session import SessionCore
 from .core.ticket import Ticket
-from .dialing import check_url
+from .credentials import Credentials
 from .driver import Driver
 from .handlers import Handler
 from .options import Reconnect, TokenSource
 from .session import Session
 from .setup import Setup
 from .stores import Store
+from .transports.dialer import Dialer, check_transports
+from .transports.web_socket import check_url
 
 _log: Final = logging.getLogger("parlance")
 
@@ -51,6 +53,7 @@ def connect(
     headers: Mapping[str, str] | None = None,
     ssl: ssl_module.SSLContext | None = None,
     proxy: str | bool | None = True,
+    transports: tuple[str, ...] | None = None,
 ) -> Session:
     """Connect to a session server: `async with connect(url) as session`, or `session = await connect(url)`.
 
@@ -89,6 +92,9 @@ def connect(
     ssl : ssl.SSLContext, optional
     proxy : str, bool or None, default True
         As of `websockets`: `True` takes that of the environment, `None` takes none.
+    transports : tuple of str, default ('websocket', 'http')
+        How frames travel, in order of preference. The second one is tried if the first has not opened within 4 s. HTTP
+        needs `parlance-client[http]`, and is left out by default without it.
 
     Returns
     -------
@@ -99,7 +105,7 @@ def connect(
     ParlanceError
         `invalid_option`, `vocabulary_unavailable`.
     """
-    address = check_url(url)
+    address, names = check_url(url), check_transports(transports)
     limits, timers = limits or Limits(), timers or Timers()
     attempts = reconnect if isinstance(reconnect, Reconnect) else Reconnect() if reconnect else None
     words = _vocabulary(vocabulary) if security is None else None
@@ -132,12 +138,9 @@ def connect(
         )
         driver = Driver(
             core,
-            address,
-            token=token,
-            limits=limits,
-            timers=timers,
+            Dialer(address, names, limits=limits, timers=timers, options=options),
+            credentials=Credentials(token),
             reconnect=attempts,
-            socket_options=options,
             handle=handle,
         )
         return core, driver

@@ -1,37 +1,33 @@
-"""The only holder of a socket: connects, reads, writes, and connects again."""
+"""Connects, reads, writes, and connects again."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import logging
 import math
 import random
 from collections.abc import Callable
 from typing import Any, Final
 
-from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
 from .core import errors
 from .core.errors import ParlanceError
 from .core.events import CredentialsEnd, Event, Leave, MoveAsked, Rejected
-from .core.limits import Limits, Timers
 from .core.session import SessionCore
-from .dialing import dial
-from .options import Reconnect, TokenSource
+from .credentials import Credentials
+from .options import Reconnect
+from .transports.dialer import Connection, Dialer, name_of
+from .transports.order import PATIENCE
 
 _log: Final = logging.getLogger("parlance")
-#: How often a function is asked again for credentials that the server has refused.
-_MAX_REFUSED: Final = 3
-#: Credentials are renewed when so much of their time is over.
-_RENEW_AT: Final = 0.7
-_RENEW_BEFORE: Final = 60.0
 #: How long after REJECT the close code may take.
 _REJECT_PATIENCE: Final = 5.0
 #: How often a session follows a server that asks it to move; an honest one asks once for each node.
 _MAX_MOVES: Final = 8
+#: Seconds after which a WebSocket is tried beside a session over HTTP, each counted from the one before.
+_PROBES: Final = (30.0, 90.0, 480.0)
 
 
 class Driver:
@@ -46,37 +42,35 @@ class Driver:
     def __init__(
         self,
         core: SessionCore,
-        url: str,
+        dialer: Dialer,
         *,
-        token: TokenSource | None,
-        limits: Limits,
-        timers: Timers,
+        credentials: Credentials,
         reconnect: Reconnect | None,
-        socket_options: dict[str, Any],
         handle: Callable[[Event], None],
     ) -> None:
         self.core = core
-        self._url = url
-        self._token = token
-        self._limits = limits
-        self._timers = timers
+        self._dialer = dialer
+        self._credentials = credentials
         self._reconnect = reconnect
-        self._socket_options = socket_options
         self._handle = handle
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._drained: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
-        self._connection: ClientConnection | None = None
+        self._connection: Connection | None = None
         self._leaving: tuple[int, str] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._rejection: ParlanceError | None = None
-        self._refused = 0
         self._attempts = 0
         self._renewal: asyncio.Task[None] | None = None
-        self._next: ClientConnection | None = None
+        self._next: Connection | None = None
         self._move: asyncio.Task[None] | None = None
         self._moves = 0
+        self._probing: asyncio.Task[None] | None = None
+        self._probes = 0
+        #: The transport of the present connection, or of the last one.
+        self.transport = ""
+        self._is_answered = False
         #: The application closes, or leaves the session to the next process.
         self.is_stopping = False
         self.has_begun = False
@@ -103,26 +97,35 @@ class Driver:
     async def _attempt(self) -> tuple[int, ParlanceError | None]:
         """Carry the session over one connection, and return the close code and what has kept it from opening."""
         self._rejection = None
-        connection, self._next = self._next, None
+        ready, self._next = self._next, None
         try:
-            token = await self._credentials()
-            if connection is None:
-                connection = await dial(self._url, self._limits, self._timers, self._socket_options)
+            token = await self._credentials.get()
         except ParlanceError as error:
+            if ready is not None:
+                await ready.close(errors.TIMEOUT)
             return errors.ABNORMAL, error
-        code = await self._carry(connection, token)
-        return code, self._rejection
-
-    async def _credentials(self) -> str | None:
-        if self._token is None or isinstance(self._token, str):
-            return self._token
-        try:
-            answer = self._token()
-            token = await answer if inspect.isawaitable(answer) else answer
-        except Exception as error:
-            _log.warning("the function of the option token has failed: %r", error)
-            raise ParlanceError("unauthenticated", f"the option token has failed: {error!r}", retryable=True) from error
-        return str(token)
+        order, failure = self._dialer.order, None
+        names = order.turns(self._loop.time(), ready=None if ready is None else name_of(ready))
+        for name in names:
+            has_other = name != names[-1]
+            if failure is not None:
+                order.passed_over(self._loop.time())
+            try:
+                connection = ready or await self._dialer.open(name, soon=has_other)
+            except ParlanceError as error:
+                # Why the first one has not opened says most.
+                failure = failure or error
+                continue
+            ready = None
+            opened = self._loop.time()
+            code = await self._carry(connection, token, PATIENCE if has_other else None)
+            if self._is_answered or not has_other or self._is_finished():
+                if code == errors.ABNORMAL:
+                    order.lost(name, self._loop.time() - opened)
+                return code, self._rejection or (None if self._is_answered else failure)
+            failure = ParlanceError("connection_failed", f"no answer over {name} within {PATIENCE:g} s")
+            self._dispatch(self.core.lost(self._loop.time(), errors.ABNORMAL))
+        return errors.ABNORMAL, failure
 
     def _comes_back(self, code: int, failure: ParlanceError | None, began: float) -> bool:
         """Whether to connect again; if not, `_end` says why."""
@@ -134,7 +137,7 @@ class Driver:
         if core.is_draining and failure is None and not core.closing.is_sent_away:
             return True
         self._end = failure or _ended(code)
-        asks_again = code == errors.UNAUTHENTICATED and self._may_ask_again()
+        asks_again = code == errors.UNAUTHENTICATED and self._credentials.may_ask_again()
         if failure is not None:
             self._describe(failure, code)
             may_return = failure.retryable or asks_again
@@ -156,10 +159,6 @@ class Driver:
             self._end = core.end
             return True
         return False
-
-    def _may_ask_again(self) -> bool:
-        self._refused += 1
-        return callable(self._token) and self._refused <= _MAX_REFUSED
 
     def _describe(self, failure: ParlanceError, code: int) -> None:
         if failure.code == "rejected" and isinstance(failure.data, dict):
@@ -196,8 +195,11 @@ class Driver:
 
     # --- one connection
 
-    async def _carry(self, connection: ClientConnection, token: str | None) -> int:
+    async def _carry(self, connection: Connection, token: str | None, patience: float | None) -> int:
         self._connection, self._leaving = connection, None
+        self._is_answered = False
+        # The server may have read HELLO: another code would end the session.
+        silence = patience and self._loop.call_later(patience, self._leave, errors.TIMEOUT)
         self.core.open(self._loop.time(), token)
         writer = asyncio.create_task(self._write(connection))
         self._reschedule()
@@ -208,6 +210,10 @@ class Driver:
                 data = await connection.recv()
                 if self._leaving is not None:
                     continue
+                if not self._is_answered:
+                    self._answered(connection)
+                    if silence:
+                        silence.cancel()
                 for event in core.receive(data, loop.time()):
                     handle(event)
                 self.wake()
@@ -217,6 +223,10 @@ class Driver:
                 code = connection.close_code or code
         finally:
             self._connection = None
+            if silence:
+                silence.cancel()
+            if self._probing is not None:
+                self._probing.cancel()
             writer.cancel()
             await asyncio.gather(writer, return_exceptions=True)
             if self._timer is not None:
@@ -225,7 +235,15 @@ class Driver:
             await connection.close()
         return self._leaving[0] if self._leaving is not None else code
 
-    async def _write(self, connection: ClientConnection) -> None:
+    def _answered(self, connection: Connection) -> None:
+        """The first message of the server is there."""
+        self._is_answered = True
+        self.transport = name_of(connection)
+        self._dialer.order.answered(self.transport)
+        if self.transport == "http" and "websocket" in self._dialer.order.names:
+            self._probing = self._spawn(self._probe())
+
+    async def _write(self, connection: Connection) -> None:
         core, loop, wake = self.core, self._loop, self._wake
         try:
             while True:
@@ -303,7 +321,7 @@ class Driver:
     def established(self) -> None:
         """The session has a connection again."""
         self.has_begun = True
-        self._attempts = self._refused = 0
+        self._attempts = self._credentials.refused = 0
 
     def _spawn(self, work: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.create_task(work)
@@ -318,7 +336,7 @@ class Driver:
             self._leaving = (code, reason)
             self._spawn(connection.close(code, reason))
 
-    async def _wait_for_close(self, connection: ClientConnection | None) -> None:
+    async def _wait_for_close(self, connection: Connection | None) -> None:
         """After REJECT the server closes, with the code that says whether to come back."""
         if connection is not None:
             try:
@@ -332,24 +350,12 @@ class Driver:
         if self._renewal is not None:
             self._renewal.cancel()
             self._renewal = None
-        if within is not None and callable(self._token):
-            self._renewal = self._spawn(self._renew(within))
+        if within is not None and self._credentials.is_renewable:
+            self._renewal = self._spawn(self._credentials.renew(within, self._present))
 
-    async def _renew(self, within: float) -> None:
-        """Present new credentials before the present ones end; a function that fails is asked again."""
-        ends = self._loop.time() + within
-        await asyncio.sleep(max(within * _RENEW_AT, within - _RENEW_BEFORE))
-        while True:
-            try:
-                token = await self._credentials()
-            except ParlanceError:
-                if self._loop.time() >= ends:
-                    return
-                await asyncio.sleep(max(0.1, min(5.0, (ends - self._loop.time()) / 2)))
-                continue
-            if token is not None and self.core.renew(token):
-                self.wake()
-            return
+    def _present(self, token: str) -> None:
+        if self.core.renew(token):
+            self.wake()
 
     # --- moving
 
@@ -359,7 +365,7 @@ class Driver:
             await asyncio.sleep(within * random.random())  # noqa: S311 - jitter, not a secret
             while self.core.is_established:
                 try:
-                    self._next = await dial(self._url, self._limits, self._timers, self._socket_options)
+                    self._next = await self._dialer.open(self._dialer.order.names[0])
                     break
                 except ParlanceError:
                     await asyncio.sleep(1.0)
@@ -367,6 +373,19 @@ class Driver:
             self._leave(errors.GOING_AWAY)
         finally:
             self._move = None
+
+    async def _probe(self) -> None:
+        """Look for a WebSocket beside a session over HTTP, and move the session to it."""
+        for gap in _PROBES[self._probes :]:
+            await asyncio.sleep(gap)
+            self._probes += 1
+            with contextlib.suppress(ParlanceError):
+                connection = await self._dialer.open("websocket", soon=True)
+                if self._next is None and self.core.is_established and self.core.ticket is not None:
+                    self._next = connection
+                    self._leave(errors.GOING_AWAY)
+                    return
+                await connection.close()
 
     # --- the end
 

@@ -198,6 +198,11 @@ class Session(Verbs):
         return "suspended" if is_suspended else endpoint.state
 
     @property
+    def transport(self) -> str:
+        """`websocket` or `http`: how the frames of the present connection travel; empty before there is one."""
+        return self._endpoint.driver.transport if self._endpoint is not None else ""
+
+    @property
     def is_rebuilt(self) -> bool:
         """Whether the session of a former process was rebuilt."""
         return self._endpoint is not None and self._endpoint.is_rebuilt

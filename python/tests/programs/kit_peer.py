@@ -20,7 +20,8 @@ ABILITIES = ["credentials", "who", "pace", "follow", "goaway", "reload"]
 class Peer:
     """The messages that the sessions of one process have received, and their answers."""
 
-    def __init__(self) -> None:
+    def __init__(self, abilities: list[str]) -> None:
+        self.abilities = abilities
         self.tallies: dict[str, dict[str, Any]] = {}
         self.reloads = asyncio.Event()
 
@@ -88,7 +89,7 @@ class Peer:
         return self.tally(context.session)
 
     async def on_abilities(self, request: Message, context: RequestContext) -> list[str]:
-        return ABILITIES
+        return self.abilities
 
     async def on_who(self, request: Message, context: RequestContext) -> Any:
         return {"from": request.sender}
@@ -142,9 +143,9 @@ async def told(reply: parlance.Reply, most: int | None) -> Any:
     return {"parts": parts, "error": None}
 
 
-async def visit(url: str) -> None:
+async def visit(url: str, transport: str) -> None:
     """Begin one session after the other."""
-    peer = Peer()
+    peer = Peer([*ABILITIES, "http"] if transport == "http" else ABILITIES)
     store = parlance.MemoryStore()
     while True:
         with contextlib.suppress(ParlanceError):
@@ -153,6 +154,7 @@ async def visit(url: str) -> None:
                 token=lambda: "subject",
                 agent_id="subject",
                 store=store,
+                transports=(transport,),
                 on_request=peer.answer,
                 reconnect=parlance.Reconnect(min_delay=0.001, max_delay=0.02, connect_within=3_600),
             ) as session:
@@ -161,4 +163,4 @@ async def visit(url: str) -> None:
 
 
 if __name__ == "__main__":
-    parlance.run(visit(sys.argv[1]))
+    parlance.run(visit(*sys.argv[1:]))

@@ -12,12 +12,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidHandshake, InvalidStatus, InvalidURI, WebSocketException
 from websockets.typing import Subprotocol
 
-from .core.errors import ParlanceError
-from .core.limits import Limits, Timers
+from ..core.errors import ParlanceError
 
 _SUBPROTOCOL: Final = Subprotocol("m2m.v1")
-#: The bytes that a WebSocket message may have beside the largest body.
-_HEAD: Final = 65_536
 _SCHEMES: Final = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 _CLOSE_TIMEOUT: Final = 2.0
 
@@ -39,8 +36,15 @@ def check_url(url: str) -> str:
     return urlunsplit((scheme, parts.netloc, parts.path or "/", parts.query, ""))
 
 
-async def dial(url: str, limits: Limits, timers: Timers, options: dict[str, Any]) -> ClientConnection:
+async def open_web_socket(url: str, most: int, within: float, options: dict[str, Any]) -> ClientConnection:
     """Open a WebSocket.
+
+    Parameters
+    ----------
+    most : int
+        The bytes of the longest frame of the server.
+    within : float
+        Seconds.
 
     Raises
     ------
@@ -53,9 +57,9 @@ async def dial(url: str, limits: Limits, timers: Timers, options: dict[str, Any]
             subprotocols=[_SUBPROTOCOL],
             compression=None,
             ping_interval=None,
-            open_timeout=timers.open,
+            open_timeout=within,
             close_timeout=_CLOSE_TIMEOUT,
-            max_size=limits.max_message_size + _HEAD,
+            max_size=most,
             max_queue=64,
             write_limit=131_072,
             **options,

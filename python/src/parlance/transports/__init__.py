@@ -1,0 +1,1 @@
+"""The ways in which frames travel: WebSockets, and HTTP requests (part 18)."""

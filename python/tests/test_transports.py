@@ -1,0 +1,205 @@
+"""Sessions over HTTP: with which transport a connection begins, and networks that no WebSocket passes."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import parlance
+from conftest import QUICK, Proxy, Server, run, tally
+from parlance import ParlanceError, driver
+from parlance.core.http_stream import HttpStream
+from parlance.core.records import RecordReader, encode_close, encode_record
+from parlance.transports.order import Order
+
+KEY = bytes(range(0xE0, 0xF0)) + b"n"
+FRAME, ACK = b"\x11\x01\x00hi", b"\x18\x20"
+
+
+class TestRecords:
+    @given(st.lists(st.binary(min_size=1, max_size=400)), st.lists(st.integers(0, 5_000)), st.text(max_size=20))
+    def test_are_the_same_however_their_bytes_are_cut(self, frames: list[bytes], cuts: list[int], reason: str) -> None:
+        data = encode_close(0, "ignored") + b"".join(map(encode_record, frames)) + encode_close(4408, reason)
+        reader = RecordReader(1_000)
+        places = sorted({0, len(data), *(cut % len(data) for cut in cuts)})
+        found = [frame for start, end in itertools.pairwise(places) for frame in reader.receive(data[start:end])]
+        assert (found, reader.closed) == (frames, (4408, reason))
+
+    def test_are_refused_by_their_length_alone(self) -> None:
+        reader = RecordReader(1_000)
+        assert len(reader.receive(encode_record(bytes(1_000)))) == 1
+        with pytest.raises(ParlanceError, match="message_too_large"):
+            reader.receive(encode_record(bytes(1_001))[:2])
+        reader = RecordReader(1_000)
+        assert reader.receive(b"\x80\x80\x80\x80") == []
+        with pytest.raises(ParlanceError, match="bad_frame"):
+            reader.receive(b"\x80")
+
+
+class TestStream:
+    @staticmethod
+    def opened() -> HttpStream:
+        stream = HttpStream(1_000)
+        assert (stream.receive(encode_record(KEY)), stream.is_open) == ([], True)
+        return stream
+
+    def test_the_example_of_the_document(self) -> None:
+        stream = self.opened()
+        stream.push(FRAME, 0.0)
+        stream.push(ACK, 0.0)
+        stream.close(1000, "NORMAL")
+        head = "15 01 00 00 00 e0 e1 e2 e3 e4 e5 e6 e7 e8 e9 ea eb ec ed ee ef 6e"
+        frames = "05 11 01 00 68 69 02 18 20 00 e8 03 06 4e 4f 52 4d 41 4c"
+        assert stream.next_request() == bytes.fromhex(head + frames)
+        assert stream.is_last
+
+    def test_one_request_is_under_way(self) -> None:
+        stream = self.opened()
+        assert stream.due == float("inf")
+        stream.push(FRAME, 0.0)
+        assert stream.due < 0
+        stream.next_request()
+        stream.push(FRAME, 0.0)
+        assert stream.due == float("inf")
+        stream.answered()
+        assert stream.next_request()[1:5] == b"\x02\x00\x00\x00"
+
+    def test_an_acknowledgement_waits_for_company(self) -> None:
+        stream = self.opened()
+        stream.push(b"\x18\x01", 5.0)
+        stream.push(ACK, 5.5)
+        assert (stream.due, stream.waiting) == (6.0, 2)
+        stream.receive(encode_record(bytes(900)) * 80)
+        assert stream.due < 0
+        assert stream.next_request().endswith(encode_record(ACK))
+        stream.answered()
+        stream.push(ACK, 7.0)
+        stream.push(FRAME, 7.0)
+        assert stream.due < 0
+
+    def test_requests_are_short_but_for_a_long_frame(self) -> None:
+        stream = self.opened()
+        for size in (40_000, 30_000, 100_000, 10):
+            stream.push(bytes(size), 0.0)
+        sizes = []
+        while stream.waiting:
+            before = stream.waiting
+            stream.next_request()
+            stream.answered()
+            sizes.append(before - stream.waiting)
+        assert sizes == [40_000, 30_000, 100_000, 10]
+
+
+class TestOrder:
+    def test_the_last_one_that_was_answered_is_first(self) -> None:
+        order = Order(("websocket", "http"))
+        assert order.turns(0) == ("websocket", "http")
+        order.answered("http")
+        assert order.turns(1) == ("http", "websocket")
+        assert order.turns(1, ready="websocket") == ("websocket", "http")
+        assert Order(("http",)).turns(0) == ("http",)
+
+    def test_the_second_one_is_tried_once_in_ten_seconds_while_neither_opens(self) -> None:
+        order = Order(("websocket", "http"))
+        order.passed_over(5)
+        assert order.turns(14) == ("websocket",)
+        assert order.turns(15) == ("websocket", "http")
+        order.passed_over(15)
+        order.answered("websocket")
+        assert order.turns(16) == ("websocket", "http")
+
+    def test_three_short_lives_in_a_row_exchange_them(self) -> None:
+        order = Order(("websocket", "http"))
+        for lived in (1, 1, 6, 1, 1):
+            order.lost("websocket", lived)
+        assert order.names == ("websocket", "http")
+        order.lost("websocket", 1)
+        assert order.names == ("http", "websocket")
+        for _ in range(5):
+            order.lost("http", 1)
+        assert order.names == ("http", "websocket")
+
+
+def test_a_session_begins_once_over_http_where_no_websocket_passes(networks: dict[str, str]) -> None:
+    async def visit(network: str) -> None:
+        async with parlance.connect(networks[network], token=network, reconnect=QUICK) as session:
+            assert session.transport == "http"
+            assert (await session.request(metadata={"begun": True})).json() == 1
+
+    async def main() -> None:
+        await asyncio.gather(*map(visit, ("refuse", "hold", "drop the answers to", "hold the frames behind")))
+
+    run(main())
+
+
+def test_each_message_arrives_once_through_cuts_where_upgrades_are_refused(networks: dict[str, str]) -> None:
+    async def main() -> None:
+        async with (
+            Proxy(networks["refuse"]).serving() as proxy,
+            parlance.connect(proxy.url, token="cuts", reconnect=QUICK) as session,
+        ):
+            for index in range(500):
+                await session.send(f"{index}")
+                echo = await session.request(f"{index}", metadata={"test": "echo"})
+                assert echo.text == f"{index}"
+                if index % 50 == 25:
+                    proxy.cut()
+            told = await tally(session, 500)
+            assert told["messages"] == 500
+            assert (proxy.cuts, session.transport) == (10, "http")
+
+    run(main())
+
+
+def test_a_session_returns_to_a_websocket(
+    networks: dict[str, str], plain_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "_PROBES", (0.05,) * 100)
+
+    async def main() -> None:
+        async with (
+            Proxy(networks["refuse"]).serving() as proxy,
+            parlance.connect(proxy.url, token="back", reconnect=QUICK) as session,
+        ):
+            before = session.id
+            assert session.transport == "http"
+            proxy.point(plain_server.url)
+            while session.transport != "websocket":
+                assert (await session.request("on", metadata={"test": "echo"})).text == "on"
+            assert session.id == before
+
+    run(main())
+
+
+@pytest.mark.parametrize("transports", [(), ("http", "http"), ("tcp",)])
+def test_unknown_transports_are_refused(transports: tuple[str, ...]) -> None:
+    with pytest.raises(ParlanceError, match="invalid_option"):
+        parlance.connect("ws://localhost/", transports=transports)
+
+
+def test_the_error_is_that_of_the_first_transport(server: Server) -> None:
+    async def main() -> None:
+        for transports, why in (
+            (("websocket", "http"), "HTTP 404 in place of a WebSocket"),
+            (("http",), "HTTP 4.. in place of a session over HTTP"),
+        ):
+            with pytest.raises(ParlanceError, match=why) as caught:
+                await parlance.connect(server.url + "/nothing", transports=transports)
+            assert (caught.value.code, caught.value.retryable) == ("connection_failed", False)
+
+    run(main())
+
+
+def test_a_token_that_is_refused_over_http(server: Server) -> None:
+    async def main() -> None:
+        with pytest.raises(ParlanceError, match="rejected"):
+            await parlance.connect(server.url, token="wrong", transports=("http",))
+        async with asyncio.timeout(60), server.connect(transports=("http",)) as session:
+            await session.send("one")
+            assert await session.close() == 0
+
+    run(main())
