@@ -32,7 +32,7 @@ interface Wanted {
 const MAIN: Wanted = {
   name: 'main',
   requirements: 'tests/requirements.txt',
-  project: `${PROJECT}[context,brotli,tensors,crypto,openai]`,
+  project: `${PROJECT}[context,brotli,tensors,crypto,http,openai]`,
 };
 /** Packages of OpenAI, Anthropic and LangChain, which use httpx2, or httpx in the versions before. */
 const SDKS: readonly Wanted[] = ['httpx2', 'httpx'].map((name) => ({
@@ -87,10 +87,15 @@ function prepare({ name, requirements, project }: Wanted): Environment {
   return { python };
 }
 
-async function inEnvironment(wanted: Wanted, work: (python: string) => Promise<Tally>): Promise<Tally> {
+/** The program `python` of the environment with the client and all its extras. */
+export function pythonProgram(wanted: Wanted = MAIN): Environment {
   const environment = environments.get(wanted) ?? prepare(wanted);
   environments.set(wanted, environment);
-  const { python, missing } = environment;
+  return environment;
+}
+
+async function inEnvironment(wanted: Wanted, work: (python: string) => Promise<Tally>): Promise<Tally> {
+  const { python, missing } = pythonProgram(wanted);
   return python === undefined
     ? { passed: 0, failed: 0, skipped: 1, notes: [missing ?? ''] }
     : await work(python);

@@ -37,6 +37,7 @@ const BENCHES: Readonly<Record<string, string>> = {
     'what a turn and a part cost in memory, SQLite, Redis and Postgres: times, CPU of the node, bytes written',
   calls:
     'functions and files of a server that a resume takes, as V8 counts them; steps of a request and a message',
+  python: 'requests and chunks of the client in Python beside plain websockets and the client in JavaScript',
   stall: 'round trips in one session while another sends megabytes of text',
 };
 

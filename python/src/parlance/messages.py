@@ -130,6 +130,11 @@ class Message:
         return self._metadata
 
     @property
+    def is_redelivered(self) -> bool:
+        """Whether the message of an agent may have been delivered before (AGT-15)."""
+        return self.sender is not None and self.metadata.get("@redelivered") is True
+
+    @property
     def algorithm(self) -> str:
         """The codec in which it came."""
         codec = self._body.codec
