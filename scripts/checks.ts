@@ -5,7 +5,7 @@ import { chromiumMissing } from './chromium.js';
 import { inTurn, isFull, MAX_SHORT_RUNS } from './extent.js';
 import { otherNodeMissing, underNode } from './other-node.js';
 import { packOnce } from './pack.js';
-import { pythonChecks, pythonTests } from './python.js';
+import { pythonChecks, pythonProgram, pythonTests } from './python.js';
 import { add, run, type Tally, vitest } from './run.js';
 
 /** Every check of the project by name, in the order in which its lane runs them. */
@@ -101,6 +101,14 @@ function chaosOfEngine(engine: EngineOfHistory): Check {
       return await node('e2e/src/chaos/main.ts', ...args);
     },
   };
+}
+
+/** Half of the users and agents have clients in Python. */
+async function chaosWithPython(seconds: number, ...options: string[]): Promise<Tally> {
+  const { missing } = pythonProgram();
+  if (missing !== undefined) return { passed: 0, failed: 0, skipped: 1, notes: [missing] };
+  const args = ['e2e/src/chaos/main.ts', '--python', '--seconds', `${seconds}`, ...options];
+  return await withRedis(() => node(...args));
 }
 
 /** What CI runs. */
@@ -249,6 +257,17 @@ export const CHECKS: readonly Check[] = [
   },
   ...(['redis', 'sqlite', inTurn(['postgres', 'memory'] as const)] as const).map(chaosOfEngine),
   {
+    name: 'chaos with Python, short',
+    part: 'check',
+    lane: 'waiting',
+    inFull: 'chaos of durable sessions with Python',
+    run: async () =>
+      add(
+        await chaosWithPython(8, '--cluster', '--durable', '--sessions', '16', '--seed', '1'),
+        await chaosWithPython(8, '--engine', 'redis', '--seed', '1'),
+      ),
+  },
+  {
     name: 'page budget',
     part: 'check',
     lane: 'waiting',
@@ -346,6 +365,16 @@ export const NIGHTLY: readonly Check[] = [
       chaosFor(60, '--engine', engine, '--plants'),
     ),
   ]),
+  nightly('chaos of durable sessions with Python', () => chaosWithPython(300, '--cluster', '--durable')),
+  nightly('chaos of durable sessions with Python, with faults planted', () =>
+    chaosWithPython(60, '--cluster', '--durable', '--plants'),
+  ),
+  nightly('chaos of interactions with Python', () =>
+    chaosWithPython(60, '--engine', 'redis', '--seeds', '10'),
+  ),
+  nightly('chaos of interactions with Python, with faults planted', () =>
+    chaosWithPython(60, '--engine', 'redis', '--plants'),
+  ),
   nightly('chaos of connections to Redis', () => chaosFor(60, '--redis')),
   nightly('attack', () => node('e2e/src/attack/main.ts')),
   nightly('chaos over ws', () => overWs('e2e/src/chaos/main.ts', '--seconds', '300')),

@@ -50,6 +50,7 @@ npm run chaos -- --interactions [--engine ENGINE] [--seconds N] [--seed S] [--se
   --engine ENGINE the engine of interactions: ${Object.keys(ENGINE_KINDS).join(', ')} (default: redis). With sqlite, one
                   node after the other; in memory, nodes of one process, of which none is killed
   --seeds N       so many histories, one after another, from the seed on (default: 1)
+  --python        with --durable every other user, and with --interactions every other agent, has a client in Python
   --plants        one run for each fault of the kind of chaos; fails if one is not found, with --interactions by a
                   contradiction that comes of it`;
 
@@ -71,6 +72,7 @@ const { values, positionals } = readCommandLine(USAGE, {
     seeds: { type: 'string', default: '1' },
     plant: { type: 'string' },
     plants: { type: 'boolean', default: false },
+    python: { type: 'boolean', default: false },
     log: { type: 'string' },
   },
 });
@@ -151,6 +153,7 @@ async function runDurableSessions(): Promise<readonly string[]> {
     seconds: wholeNumber('seconds', values.seconds, USAGE),
     sessions: wholeNumber('sessions', values.sessions, USAGE),
     seed: seedOf(),
+    python: values.python,
     log: values.log,
   };
   return await runPlanted(DURABLE_PLANTS, async (plant: DurablePlant | undefined) => {
@@ -172,7 +175,10 @@ async function runHistoriesOfInteractions(): Promise<readonly string[]> {
     const end = first + (plant === undefined ? seeds : Math.max(seeds, PLANT_TRIES));
     const all: string[] = [];
     for (let seed = first; seed < end; seed++) {
-      const { faults, lines } = await runInteractions({ engine, seconds, seed, plant, log: values.log });
+      const { faults, lines } = await runInteractions({
+        ...{ engine, seconds, seed, plant },
+        ...{ python: values.python, log: values.log },
+      });
       for (const line of lines) console.log(line);
       all.push(...faults.map((fault) => `seed ${seed}: ${fault}`));
       if (plant !== undefined && faults.some((fault) => isOf(plant, fault))) break;

@@ -275,8 +275,9 @@ export const DURABLE: readonly Scenario[] = [
       await session.answer({ test: 'say', messages: 4, size: 20 });
       await session.ask({ test: 'ask', size: 10 });
       const asked = await session.asked('a request of the client');
+      await session.link.writeBody(Kind.CHUNK, asked.id, { bytes: '', metadata: packed({ a: 1 }) });
       for (const text of ['a', 'b']) await session.link.writeBody(Kind.CHUNK, asked.id, { bytes: text });
-      await session.stillWorks('two parts');
+      await session.stillWorks('metadata and two parts');
       session.lose();
       const { resume, bytes } = await askedAnew(kit, session);
       const have = (resume['have'] ?? {}) as Fields;
@@ -286,7 +287,7 @@ export const DURABLE: readonly Scenario[] = [
         'messages, sent, written, opened and heard',
         bytes,
       );
-      mustEqual(have['streams'], [asked.id, 2, 0], 'streams', bytes);
+      mustEqual(have['streams'], [asked.id, 3, 0], 'streams', bytes);
     },
   },
   {

@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type ClientOptions, connect, type Session } from '@parlance/client';
+import { type ClientOptions, connect } from '@parlance/client';
 import { isProtocolError } from '@parlance/protocol';
 import WebSocket from 'ws';
+import type { PythonPeers } from '../python/peers.js';
+import type { ChaosSession } from '../session.js';
 import type { Ledger } from './ledger.js';
 import type { Question } from './node.js';
 import { Pace } from './pace.js';
@@ -35,6 +37,8 @@ export interface UserOptions {
   readonly reconnect?: ClientOptions['reconnect'];
   /** @default that of `ws` */
   readonly WebSocket?: ClientOptions['WebSocket'];
+  /** Where the client is one in Python. @default it is ours, in this process */
+  readonly python?: PythonPeers | undefined;
 }
 
 /** The activities of a user besides reading. */
@@ -60,7 +64,7 @@ const LEFT = 0.05;
 
 export class User {
   readonly name: string;
-  readonly session: Session;
+  readonly session: ChaosSession;
   /** The session has ended although neither end closed it. */
   readonly lost = new AbortController();
   pace: Pace | undefined;
@@ -70,13 +74,15 @@ export class User {
   #isClosing = false;
 
   /** @throws {ProtocolError} if the first connection fails, which is not repeated. */
-  static async open({ url, name, ledger, ...options }: UserOptions): Promise<User> {
+  static async open({ url, name, ledger, python, ...options }: UserOptions): Promise<User> {
     const limits = { messagesPerMinute: Infinity, bytesPerSecond: Infinity };
-    const session = await connect(url, { WebSocket, token: name, limits, ...options });
+    const session =
+      (await python?.connect(url, { token: name })) ??
+      (await connect(url, { WebSocket, token: name, limits, ...options }));
     return new User(name, session, ledger);
   }
 
-  private constructor(name: string, session: Session, ledger: UserLedger) {
+  private constructor(name: string, session: ChaosSession, ledger: UserLedger) {
     this.name = name;
     this.session = session;
     this.#ledger = ledger;

@@ -6,6 +6,7 @@ import { createRandom, type Random } from '../../../../packages/protocol/src/tes
 import type { Report } from '../cluster/deploy.js';
 import { type Member, Members } from '../cluster/members.js';
 import { User } from '../cluster/user.js';
+import { PythonPeers } from '../python/peers.js';
 import { readEffects } from './effects.js';
 import { DurableLedger, MAX_PAUSE_MS } from './ledger.js';
 import type { DurableNodeSetup } from './node.js';
@@ -25,6 +26,8 @@ export interface DurableOptions {
   /** Of what happens to nodes and the engine, and when. */
   readonly seed: number;
   readonly plant: DurablePlant | undefined;
+  /** Every other user has a client in Python. */
+  readonly python: boolean;
   /** A file for what the nodes log. */
   readonly log: string | undefined;
 }
@@ -66,7 +69,8 @@ export async function runDurable(options: DurableOptions): Promise<Report> {
       program: new URL('./node.ts', import.meta.url),
       redis: ['--appendonly', 'yes', '--appendfsync', 'everysec'],
     });
-    return await new Durable(options, members, effects).run();
+    using python = options.python ? new PythonPeers() : undefined;
+    return await new Durable(options, members, effects, python).run();
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
@@ -76,6 +80,7 @@ class Durable {
   readonly #options: DurableOptions;
   readonly #members: Members;
   readonly #effects: string;
+  readonly #python: PythonPeers | undefined;
   readonly #random: Random;
   readonly #ledger = new DurableLedger();
   readonly #over = new AbortController();
@@ -85,17 +90,23 @@ class Durable {
   readonly #starting = new Set<Promise<unknown>>();
   #samples = 0;
 
-  constructor(options: DurableOptions, members: Members, effects: string) {
+  constructor(
+    options: DurableOptions,
+    members: Members,
+    effects: string,
+    python: PythonPeers | undefined,
+  ) {
     this.#options = options;
     this.#members = members;
     this.#effects = effects;
+    this.#python = python;
     this.#random = createRandom(options.seed);
   }
 
   async run(): Promise<Report> {
     const { sessions, seconds, seed } = this.#options;
     const { outside } = this.#members;
-    const users = await Promise.all(Array.from({ length: sessions }, (_, i) => this.#open(`user-${i}`)));
+    const users = await Promise.all(Array.from({ length: sessions }, (_, i) => this.#open(i)));
     const end = performance.now() + seconds * 1_000;
     const isOver = () => performance.now() >= end;
     await outside.call('storm', STORM_MS);
@@ -133,9 +144,11 @@ class Durable {
     return { faults, lines };
   }
 
-  async #open(name: string): Promise<User> {
+  async #open(number: number): Promise<User> {
     const { url } = this.#members;
-    return await User.open({ url, name, ledger: this.#ledger, timers: TIMERS, reconnect: RECONNECT });
+    const python = number % 2 === 1 ? this.#python : undefined;
+    const common = { name: `user-${number}`, timers: TIMERS, reconnect: RECONNECT };
+    return await User.open({ url, ledger: this.#ledger, python, ...common });
   }
 
   // --- what happens

@@ -1,9 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type ClientOptions, type ClientSession, connect, type Message } from '@parlance/client';
+import { type ClientOptions, connect, type Message } from '@parlance/client';
 import { isProtocolError, type RequestContext } from '@parlance/protocol';
 import WebSocket from 'ws';
 import { MemoryStore } from '../../kit/memory-store.js';
 import { RESUME_WINDOW_MS } from '../durable/settings.js';
+import type { PythonPeers } from '../python/peers.js';
+import type { ChaosSession } from '../session.js';
 import type { InteractionLedger } from './ledger.js';
 import { partOf, type Question } from './settings.js';
 import type { Following } from './steps.js';
@@ -43,14 +45,17 @@ export class Agent {
   readonly name: string;
   readonly #url: string;
   readonly #ledger: InteractionLedger;
+  readonly #python: PythonPeers | undefined;
   readonly #store = new MemoryStore();
   #opening: Promise<OpenPage>;
   #pages = 0;
 
-  constructor(name: string, url: string, ledger: InteractionLedger) {
+  /** @param python where its client is, if that is one in Python. */
+  constructor(name: string, url: string, ledger: InteractionLedger, python?: PythonPeers) {
     this.name = name;
     this.#url = url;
     this.#ledger = ledger;
+    this.#python = python;
     this.#opening = this.#open();
   }
 
@@ -146,11 +151,20 @@ export class Agent {
 
   async #open(): Promise<OpenPage> {
     const holder: { page?: OpenPage } = {};
-    const session = await dial(this.#url, {
-      agent: { id: this.name },
-      store: this.#store,
-      onRequest: (request, context) => answer(request, context, this.#ledger, () => holder.page?.place),
-    });
+    const { name } = this;
+    const python = this.#python;
+    const session = await untilOpen(
+      python === undefined
+        ? () =>
+            dial(this.#url, {
+              agent: { id: name },
+              store: this.#store,
+              onRequest: (request, context) =>
+                answer(request, context, this.#ledger, () => holder.page?.place),
+            })
+        : // It answers by itself, and is not told why its handlers are stopped.
+          () => python.connect(this.#url, { token: OPTIONS.token, agent: name, store: name }),
+    );
     const page = new OpenPage(this.name, session, this.#ledger, () => this.#pages++);
     holder.page = page;
     page.onOver = () => {
@@ -163,7 +177,7 @@ export class Agent {
 
 /** A client and the sessions that it has had. */
 export class OpenPage {
-  readonly session: ClientSession;
+  readonly session: ChaosSession;
   /** The page is closed, or another one takes its place. */
   isLeft = false;
   /** The session has ended, and the page begins no other one. */
@@ -175,7 +189,7 @@ export class OpenPage {
   readonly #asking = new Map<string, Question>();
   #place: Page;
 
-  constructor(agent: string, session: ClientSession, ledger: InteractionLedger, nextNumber: () => number) {
+  constructor(agent: string, session: ChaosSession, ledger: InteractionLedger, nextNumber: () => number) {
     this.#agent = agent;
     this.session = session;
     this.#ledger = ledger;
@@ -264,7 +278,7 @@ export class OpenPage {
     }
   }
 
-  #hear({ from, text, redelivered = false }: Message): void {
+  #hear({ from, text, redelivered = false }: Pick<Message, 'from' | 'text' | 'redelivered'>): void {
     if (from === undefined) this.#ledger.echo(text);
     else this.#ledger.told.read(this.place, text, redelivered);
   }
@@ -292,7 +306,7 @@ export async function followElsewhere(
   following: Following,
   ledger: InteractionLedger,
 ): Promise<void> {
-  const session = await dial(url, {});
+  const session = await untilOpen(() => dial(url, {}));
   let isClosing = false;
   session.on('error', ({ code, message }) => {
     // A server that is away does not confirm the end.
@@ -363,11 +377,14 @@ async function* answer(
   }
 }
 
+const dial = (url: string, options: ClientOptions): Promise<ChaosSession> =>
+  connect(url, { ...OPTIONS, ...options });
+
 /** A first attempt may fail like any other connection. */
-async function dial(url: string, options: ClientOptions): Promise<ClientSession> {
+async function untilOpen(open: () => Promise<ChaosSession>): Promise<ChaosSession> {
   for (;;) {
     try {
-      return await connect(url, { ...OPTIONS, ...options });
+      return await open();
     } catch (error) {
       if (!isProtocolError(error) || !error.retryable) throw error;
       await sleep(100);

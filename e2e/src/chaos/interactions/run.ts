@@ -6,6 +6,7 @@ import { MEMORY } from '../../kit/engine-address.js';
 import type { Report } from '../cluster/deploy.js';
 import { engineOf, type Member, Members } from '../cluster/members.js';
 import { readEffects } from '../durable/effects.js';
+import { PythonPeers } from '../python/peers.js';
 import { Agent, followElsewhere } from './agent.js';
 import type { Happening } from './allowed.js';
 import { ENGINE_KINDS, type EngineKind, type EngineOfHistory, type InteractionEngine } from './engines.js';
@@ -25,6 +26,8 @@ export interface InteractionOptions {
   readonly seconds: number;
   readonly seed: number;
   readonly plant: InteractionPlant | undefined;
+  /** Every other agent has a client in Python. */
+  readonly python: boolean;
   /** A file for what the nodes log; what their handlers do goes into another one beside it. */
   readonly log: string | undefined;
 }
@@ -50,7 +53,8 @@ export async function runInteractions(options: InteractionOptions): Promise<Repo
       ...{ more, log, engine, hasGuards: true, isAlone: kind.nodes === 1 },
       program: new URL('./node.ts', import.meta.url),
     });
-    return await new Interactions(options, kind, engine, members, effects).run();
+    using python = options.python ? new PythonPeers() : undefined;
+    return await new Interactions(options, kind, engine, members, effects, python).run();
   } finally {
     if (log !== undefined) await appendFile(`${log}.effects`, await readFile(effects));
     await rm(folder, { recursive: true, force: true });
@@ -63,6 +67,7 @@ class Interactions {
   readonly #engine: InteractionEngine;
   readonly #members: Members;
   readonly #effects: string;
+  readonly #python: PythonPeers | undefined;
   readonly #ledger = new InteractionLedger();
   readonly #agents = new Map<string, Agent>();
   /** The node in each place; `undefined` until the next one has come. */
@@ -81,12 +86,14 @@ class Interactions {
     engine: InteractionEngine,
     members: Members,
     effects: string,
+    python: PythonPeers | undefined,
   ) {
     this.#options = options;
     this.#kind = kind;
     this.#engine = engine;
     this.#members = members;
     this.#effects = effects;
+    this.#python = python;
     this.#nodes = [...members.alive];
   }
 
@@ -131,7 +138,8 @@ class Interactions {
 
   async #open(name: string): Promise<Agent> {
     const port = await this.#members.outside.call('door', name);
-    const agent = new Agent(name, `ws://127.0.0.1:${port}/session`, this.#ledger);
+    const python = AGENTS.indexOf(name) % 2 === 1 ? this.#python : undefined;
+    const agent = new Agent(name, `ws://127.0.0.1:${port}/session`, this.#ledger, python);
     await agent.page();
     return agent;
   }

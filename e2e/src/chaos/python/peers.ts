@@ -171,35 +171,31 @@ class PythonSession implements ChaosSession {
   }
 
   #reply(name: string, given: object): ChaosReply {
-    const parts = new Items<{ readonly text: string }>();
+    const peers = this.#peers;
+    const parts = new Items<Line>();
+    const { done, id } = peers.call(name, { page: this.#page, ...given }, (line) => parts.put(line));
+    let isOver = false;
+    const over = done.finally(() => {
+      isOver = true;
+      parts.end();
+    });
+    over.catch(() => {});
     const reply = {
       keptId: undefined as string | undefined,
       position: 0,
-      [Symbol.asyncIterator]: async function* () {
-        let isOver = false;
-        const over = done.finally(() => {
-          isOver = true;
-          parts.end();
-        });
-        over.catch(() => {});
+      async *[Symbol.asyncIterator]() {
         try {
-          yield* parts;
+          for await (const { part = '', kept, position = 0 } of parts) {
+            reply.keptId = kept ?? undefined;
+            reply.position = position;
+            yield { text: part };
+          }
           await over;
         } finally {
           if (!isOver) peers.leave(id);
         }
       },
     };
-    const peers = this.#peers;
-    const { done, id } = peers.call(
-      name,
-      { page: this.#page, ...given },
-      ({ part = '', kept, position = 0 }) => {
-        parts.put({ text: part });
-        reply.keptId = kept ?? undefined;
-        reply.position = position;
-      },
-    );
     return reply;
   }
 

@@ -63,7 +63,7 @@ class Log:
             if stream.id and stream.is_own and not stream.is_tensor
             for number in (
                 stream.id,
-                stream.parts,
+                stream.chunks,
                 stream.is_acknowledged * _ACKNOWLEDGED + stream.is_cancelled * _CANCELLED,
             )
         ]

@@ -182,9 +182,9 @@ class Receiver:
                 self._link.forget(stream)
             return None
         if kind == CHUNK:
+            stream.chunks += 1
             if body.data or body.metadata is None:
                 stream.has_parts = True
-                stream.parts += 1
             return PartReceived(stream, body)
         self._over(stream)
         if stream.has_parts:

@@ -51,8 +51,8 @@ class Stream:
     is_answered: bool = False
     is_tensor: bool = False
     is_over: bool = False
-    #: Parts that were received whole, and whether the request was acknowledged (of a durable session).
-    parts: int = 0
+    #: Chunks that were received whole, and whether the request was acknowledged (of a durable session).
+    chunks: int = 0
     is_acknowledged: bool = False
     request: Body | None = None
 

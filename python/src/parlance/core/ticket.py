@@ -22,7 +22,7 @@ class Have:
     opened, heard : int
         The largest stream IDs that the client and the server have opened.
     streams : tuple of int
-        Three numbers for each open request: its ID, the parts that were received whole, and flags.
+        Three numbers for each open request: its ID, the chunks that were received whole, and flags.
     """
 
     messages: int = 0
