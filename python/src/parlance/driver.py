@@ -26,6 +26,10 @@ _log: Final = logging.getLogger("parlance")
 _REJECT_PATIENCE: Final = 5.0
 #: How often a session follows a server that asks it to move; an honest one asks once for each node.
 _MAX_MOVES: Final = 8
+#: Bytes of frames that are written together.
+_GATHERED: Final = 65_536
+#: The events that are the driver's.
+_OWN: Final = (Leave, Rejected, CredentialsEnd, MoveAsked)
 #: Seconds after which a WebSocket is tried beside a session over HTTP, each counted from the one before.
 _PROBES: Final = (30.0, 90.0, 480.0)
 
@@ -205,7 +209,7 @@ class Driver:
         self._reschedule()
         code = errors.ABNORMAL
         try:
-            core, loop, handle = self.core, self._loop, self._handle_event
+            core, loop, handle, wake = self.core, self._loop, self._handle_event, self._wake.set
             while True:
                 data = await connection.recv()
                 if self._leaving is not None:
@@ -216,7 +220,7 @@ class Driver:
                         silence.cancel()
                 for event in core.receive(data, loop.time()):
                     handle(event)
-                self.wake()
+                wake()
         except ConnectionClosed as closed:
             code = closed.rcvd.code if closed.rcvd is not None else errors.ABNORMAL
             if closed.rcvd is None and connection.close_code not in (None, errors.ABNORMAL):
@@ -245,13 +249,21 @@ class Driver:
 
     async def _write(self, connection: Connection) -> None:
         core, loop, wake = self.core, self._loop, self._wake
+        frames: list[bytes] = []
+        size = 0
         try:
             while True:
                 frame = core.next_frame(loop.time())
                 for event in core.take_events():
                     self._handle_event(event)
                 if frame is not None:
-                    await connection.send(frame)
+                    frames.append(frame)
+                    size += len(frame)
+                if frames and (frame is None or size >= _GATHERED):
+                    await connection.send_all(frames)
+                    frames, size = [], 0
+                    continue
+                if frame is not None:
                     continue
                 self._tell_drained()
                 self._reschedule()
@@ -303,6 +315,9 @@ class Driver:
             self._handle_event(event)
 
     def _handle_event(self, event: Event) -> None:
+        if not isinstance(event, _OWN):
+            self._handle(event)
+            return
         match event:
             case Leave(code, reason):
                 self._leave(code, reason)
@@ -315,8 +330,6 @@ class Driver:
                 if self._move is None and self._moves < _MAX_MOVES:
                     self._moves += 1
                     self._move = self._spawn(self._open_next(within))
-            case _:
-                self._handle(event)
 
     def established(self) -> None:
         """The session has a connection again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from .calls import Call, CallOptions, WaitingCalls
 from .codecs.coder import Coder
@@ -37,6 +37,8 @@ from .tensors import read_tensor
 
 if TYPE_CHECKING:
     from .session import Session
+
+Value = TypeVar("Value")
 
 _log: Final = logging.getLogger("parlance")
 
@@ -151,12 +153,12 @@ class Endpoint:
     def handle(self, event: Event) -> None:
         """Take an event of the core."""
         match event:
-            case PartReceived(stream, body):
-                self._to_reply(stream, lambda reply: reply.handle_part(body))
-            case ResponseReceived(stream, body):
-                self._to_reply(stream, lambda reply: reply.handle_response(body))
-            case StreamOver(stream, error):
-                self._to_reply(stream, lambda reply: reply.handle_end(error))
+            case PartReceived():
+                self._to_reply(event.stream, Reply.handle_part, event.body)
+            case ResponseReceived():
+                self._to_reply(event.stream, Reply.handle_response, event.body)
+            case StreamOver():
+                self._to_reply(event.stream, Reply.handle_end, event.error)
             case MessageReceived(body):
                 self.messages.put(Message(body, self.coder))
             case RequestReceived(stream, body):
@@ -176,12 +178,12 @@ class Endpoint:
             case DrainBegins():
                 _log.info("the server drains; the next session begins elsewhere")
 
-    def _to_reply(self, stream: Stream, action: Callable[[Reply], None]) -> None:
+    def _to_reply(self, stream: Stream, action: Callable[[Reply, Value], None], value: Value) -> None:
         reply = stream.tag
         if not isinstance(reply, Reply):
             return
         try:
-            action(reply)
+            action(reply, value)
         except ParlanceError as error:
             # A reply that cannot be decoded fails its request alone (ERR-6).
             reply.handle_end(error)

@@ -325,6 +325,8 @@ class Session(Verbs):
         """
         reply = Reply(self._open, is_whole=True)
         self._ask(reply, body, CallOptions(to, metadata, secret, algorithm, retry))
+        if timeout is None:
+            return await reply.whole()
         try:
             async with asyncio.timeout(timeout):
                 return await reply.whole()

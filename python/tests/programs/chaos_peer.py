@@ -1,4 +1,4 @@
-"""Sessions that another process steers: it writes commands to stdin and reads what happens from stdout, a line of JSON each."""
+"""Sessions that another process steers: it writes commands to stdin, as lines of JSON, and reads what happens."""
 
 from __future__ import annotations
 

@@ -33,6 +33,10 @@ class Content:
         return len(self.data)
 
 
+#: `json.dumps` with options makes an encoder for each value.
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
 def available() -> tuple[str, ...]:
     """Return the algorithms that this Python can offer without a vocabulary, in order of preference."""
     with_brotli = ("M2M", "BROTLI") if brotli.AVAILABLE else ()
@@ -52,11 +56,7 @@ def content_of(body: object) -> Content:
     if isinstance(body, bytes | bytearray | memoryview):
         return Content(bytes(body), is_text=False)
     try:
-        text = (
-            body
-            if isinstance(body, str)
-            else json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-        )
+        text = body if isinstance(body, str) else _ENCODER.encode(body)
         return Content(text.encode(), is_text=True)
     except UnicodeEncodeError:
         raise ParlanceError("lone_surrogate", "a text has half a surrogate pair") from None

@@ -34,6 +34,7 @@ class Receiver:
 
     __slots__ = (
         "_aliases",
+        "_bare",
         "_credit",
         "_decoder",
         "_limits",
@@ -56,6 +57,7 @@ class Receiver:
         self._decoder = ContextDecoder(*agreement.context) if agreement.context is not None else None
         self._rules = BodyRules(agreement, limits)
         self._aliases = AliasReader(agreement)
+        self._bare = self._rules.bare
         #: One-way messages that were received whole.
         self.messages = 0
 
@@ -89,10 +91,24 @@ class Receiver:
             return None
         if stream is not None and stream.assembly is not None:
             return self._continue_body(kind, stream, stream.assembly, data, at)
+        if kind == CHUNK and stream is not None and at < len(data) and data[at] in self._bare:
+            return self._receive_part(stream, data, at)
         head = self._rules.read(kind, data, at)
         if stream is None or kind == REQUEST:
             stream = self._open_peer(number)
         return self._begin_body(kind, stream, head, self._aliases.name_of(head.agent), data, at)
+
+    def _receive_part(self, stream: Stream, data: bytes, at: int) -> Event | None:
+        """Take a part in one frame whose head is its codec: most frames are such."""
+        charge = len(data) - at - 1 + BODY_CHARGE
+        if charge - BODY_CHARGE > self._max_received:
+            raise ParlanceError("message_too_large", f"a body above {self._max_received} bytes")
+        stream.body_start = stream.received
+        self._credit.receive(stream, charge)
+        if self._credit.has_waiting:
+            self._credit.arrived(stream, 0)
+        body = ReceivedBody(data[at], data[at + 1 :], None, None, None, False, None, charge)
+        return self._deliver(CHUNK, stream, body)
 
     def _open_peer(self, number: int) -> Stream:
         limits, peer = self._limits, self._link.agreement.link

@@ -8,7 +8,7 @@ from typing import Final
 from . import frames
 from .agreement import Agreement
 from .errors import ParlanceError
-from .frames import ADDRESSED, ALGORITHM_OF, AVP, CONTEXT, META, MORE, PLAIN, REQUEST, SECRET, Head
+from .frames import ADDRESSED, ALGORITHM_OF, AVP, CONTEXT, EXPANDING, META, MORE, PLAIN, REQUEST, SECRET, Head
 from .limits import Limits
 from .wire import read_varint, text_of
 
@@ -19,7 +19,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,128}|~[A-Za-z0-9_-]{1,127}|@[a-z]{1,
 class BodyRules:
     """The bodies that may arrive in a session (LINK-3 to LINK-13)."""
 
-    __slots__ = ("_codecs", "_max_message", "_max_metadata")
+    __slots__ = ("_codecs", "_max_message", "_max_metadata", "bare")
 
     def __init__(self, agreement: Agreement, limits: Limits) -> None:
         self._max_message = agreement.max_received_size
@@ -28,6 +28,8 @@ class BodyRules:
         if agreement.context is not None:
             codecs.add(CONTEXT)
         self._codecs = frozenset(codecs)
+        #: Codecs that were agreed on and that may be the whole head of a body.
+        self.bare = frozenset(codecs - EXPANDING - {CONTEXT})
 
     def read(self, kind: int, data: bytes, at: int) -> Head:
         """Read and check the head of a first frame.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import errors
@@ -160,10 +160,10 @@ class SessionCore:
         if 0x10 <= first <= 0x1F:
             if not self.is_established or self.link is None:
                 raise ParlanceError("protocol_violation", "a link frame before ACCEPT")
-            if self.closing.state.has_heard and first < 0x18:
+            if first < 0x18 and self.closing.state.has_heard:
                 raise ParlanceError("protocol_violation", "a counted frame after CLOSE")
             event = self.link.receive(data, now)
-            if self._resumption.log is not None and first == 0x18:
+            if first == 0x18 and self._resumption.log is not None:
                 self._resumption.log.confirm(self.link.outbox.acknowledged)
             events = [] if event is None else [event]
             return events if self.closing.is_open and not self.is_draining else events + self._advance(now)
@@ -361,8 +361,10 @@ class SessionCore:
             frame = self.link.outbox.next_frame(now)
         return frame
 
-    def take_events(self) -> list[Event]:
+    def take_events(self) -> Sequence[Event]:
         """Return events that came of commands and of writing."""
+        if not self._events:
+            return ()
         events, self._events = self._events, []
         return events
 

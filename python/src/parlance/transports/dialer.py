@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from websockets.asyncio.client import ClientConnection
-
 from ..core.errors import ParlanceError
 from ..core.limits import Limits, Timers
 from .http_connection import AVAILABLE, HttpConnection, open_http
 from .order import PATIENCE, Order
-from .web_socket import open_web_socket
+from .web_socket import WebSocket, open_web_socket
 
-Connection = ClientConnection | HttpConnection
+Connection = WebSocket | HttpConnection
 #: The bytes that a frame may have beside the largest body, and the largest piece of a tensor.
 _HEAD: Final = 65_536
 _PIECE: Final = 262_144

@@ -166,14 +166,15 @@ class HttpConnection:
             self.close_code = close_code_of(error)
             await self.close(self.close_code, close_reason(error))
 
-    async def send(self, frame: bytes) -> None:
-        """Send a frame; it waits while much does.
+    async def send_all(self, frames: list[bytes]) -> None:
+        """Send frames; it waits while much does.
 
         Raises
         ------
         ConnectionClosedError
         """
-        self._core.push(frame, self._loop.time())
+        for frame in frames:
+            self._core.push(frame, self._loop.time())
         self._wake.set()
         while self._core.waiting > MAX_GATHERED and not self._is_over:
             self._taken.clear()
