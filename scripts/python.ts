@@ -34,11 +34,12 @@ const MAIN: Wanted = {
   requirements: 'tests/requirements.txt',
   project: `${PROJECT}[context,brotli,tensors,crypto,http,openai]`,
 };
-/** Packages of OpenAI, Anthropic and LangChain, which use httpx2, or httpx in the versions before. */
-const SDKS: readonly Wanted[] = ['httpx2', 'httpx'].map((name) => ({
-  name: `sdks-${name}`,
-  requirements: `tests/sdk/${name}.txt`,
-}));
+/** Packages of OpenAI, Anthropic and LangChain, which use httpx2, or httpx in the versions before; and the reference of AVP. */
+const OTHERS: readonly (Wanted & { readonly tests: string })[] = [
+  { name: 'sdks-httpx2', requirements: 'tests/sdk/httpx2.txt', tests: 'tests/sdk' },
+  { name: 'sdks-httpx', requirements: 'tests/sdk/httpx.txt', tests: 'tests/sdk' },
+  { name: 'reference', requirements: 'tests/reference/requirements.txt', tests: 'tests/reference' },
+];
 
 interface Environment {
   /** The program `python` of the virtual environment. */
@@ -101,13 +102,13 @@ async function inEnvironment(wanted: Wanted, work: (python: string) => Promise<T
     : await work(python);
 }
 
-/** Runs the tests, end to end with a server of this checkout too, and those of each environment with SDKs. */
+/** Runs the tests, end to end with a server of this checkout too, and those of each other environment. */
 export async function pythonTests(): Promise<Tally> {
   let tally = await inEnvironment(MAIN, (python) => run(python, ['-B', '-m', 'pytest', PROJECT]));
   if (environments.get(MAIN)?.python === undefined) return tally;
   const env = { PYTHONPATH: join(PROJECT, 'src') };
-  for (const wanted of SDKS) {
-    const args = ['-B', '-m', 'pytest', join(PROJECT, 'tests/sdk')];
+  for (const wanted of OTHERS) {
+    const args = ['-B', '-m', 'pytest', join(PROJECT, wanted.tests)];
     tally = add(tally, await inEnvironment(wanted, (python) => run(python, args, { env })));
   }
   return tally;

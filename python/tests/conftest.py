@@ -25,7 +25,8 @@ NODE = ["node", "--import", "tsx", "--conditions=@parlance/source"]
 PATIENCE = 300
 
 # Their packages are in environments of their own: scripts/python.ts.
-collect_ignore = [] if importlib.util.find_spec("openai") else ["sdk"]
+PACKAGES = {"sdk": "openai", "reference": "avp"}
+collect_ignore = [folder for folder, package in PACKAGES.items() if importlib.util.find_spec(package) is None]
 
 # Timings never decide a test; in CI a failure must mean that a change broke something.
 settings.register_profile(
