@@ -30,7 +30,7 @@ def code_of(action: object, *args: object) -> str:
 @given(numbers, st.binary(max_size=3))
 def test_a_varint_is_read_as_it_was_written(number: int, rest: bytes) -> None:
     coded = wire.varint(number)
-    assert len(coded) == wire.varint_length(number)
+    assert len(coded) == max(1, (number.bit_length() + 6) // 7)
     assert wire.read_varint(coded + rest, 0) == (number, len(coded))
 
 
@@ -47,12 +47,6 @@ def test_a_varint_is_read_as_it_was_written(number: int, rest: bytes) -> None:
 def test_other_varints_are_refused(data: bytes, code: str) -> None:
     assert code_of(wire.read_varint, data, 0) == code
     assert wire.read_varint(b"\xff\xff\xff\xff\xff\xff\xff\x0f", 0)[0] == wire.MAX_SAFE
-
-
-def test_base64_has_one_spelling() -> None:
-    assert wire.base64_of("AAE=") == b"\x00\x01"
-    for text in ("AAE", "AAF=", "AA E=", "AA-_"):
-        assert code_of(wire.base64_of, text) == "bad_base64"
 
 
 json_like = st.recursive(

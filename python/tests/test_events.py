@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from typing import Any
 
 import pytest
 
 import parlance
-from conftest import QUICK, Apis, Proxy, Server, run
+from conftest import NODE, QUICK, ROOT, Apis, Proxy, Server, run
 from parlance import Message, ParlanceError, RequestError
 
 
@@ -102,3 +103,43 @@ def test_a_lost_session_tells_who_waits(plain_server: Server) -> None:
                 await emitting
 
     run(main())
+
+
+def test_events_of_a_durable_session_are_handled_once_while_its_servers_are_killed() -> None:
+    command = [*NODE, str(ROOT / "e2e/src/python/events.ts")]
+    server = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    url = server.stdout.readline().strip()
+
+    def tell(line: str) -> None:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        print(line, file=server.stdin, flush=True)
+        assert server.stdout.readline() == "done\n"
+
+    async def main() -> None:
+        async with parlance.connect(url, token="ann", reconnect=QUICK) as session:
+            before, heard, emitted = session.id, [], []
+            session.handle("counted", lambda number, message: heard.append(number))
+            for kill in range(3):
+                await asyncio.to_thread(tell, "10")
+                for number in range(kill * 10 + 1, kill * 10 + 11):
+                    emitted.append(asyncio.create_task(session.emit("counted", number)))
+                    emitted.append(asyncio.create_task(session.emit("saved", {"id": number})))
+                    # Some are written before the kill, and some while it happens.
+                    await asyncio.sleep(0)
+                await asyncio.to_thread(tell, "kill")
+            await asyncio.gather(*emitted)
+            totals = (await session.request()).json()
+            assert sorted(totals["counted"]) == sorted(totals["saved"]) == list(range(1, 31))
+            print("DEBUG", heard, totals)
+            # What the server has recorded as told, and nothing else.
+            while len(heard) < totals["told"]:
+                await asyncio.sleep(0.01)
+            assert sorted(heard) == list(range(1, totals["told"] + 1))
+            assert session.id == before
+
+    try:
+        run(main())
+    finally:
+        server.communicate("")

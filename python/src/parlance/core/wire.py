@@ -1,9 +1,7 @@
-"""Varints, text and base64 as the protocol writes them."""
+"""Varints and text as the protocol writes them."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import Final
 
 from .errors import ParlanceError
@@ -24,11 +22,6 @@ def varint(number: int) -> bytes:
         number >>= 7
     out.append(number)
     return bytes(out)
-
-
-def varint_length(number: int) -> int:
-    """Return how many bytes `varint` writes."""
-    return max(1, (number.bit_length() + 6) // 7)
 
 
 def read_varint(data: Buffer, at: int, most: int = MAX_SAFE) -> tuple[int, int]:
@@ -74,23 +67,6 @@ def text_of(data: Buffer) -> str:
         return str(data, "utf-8")
     except UnicodeDecodeError as error:
         raise ParlanceError("bad_utf8", f"byte {error.start} is not UTF-8") from None
-
-
-def base64_of(text: str) -> bytes:
-    """Decode base64 with its padding, and refuse every other spelling of the same bytes (CONV-3).
-
-    Raises
-    ------
-    ParlanceError
-        `bad_base64`.
-    """
-    try:
-        data = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise ParlanceError("bad_base64", "a text is not base64") from None
-    if base64.b64encode(data).decode() != text:
-        raise ParlanceError("bad_base64", "bits after the last byte are not zero")
-    return data
 
 
 def utf16_length(text: str) -> int:
