@@ -133,6 +133,34 @@ def test_openai_as_over_http(apis: Apis, served: str) -> None:
     run(main())
 
 
+def test_failed_requests_are_repeated_as_often_as_over_http(apis: Apis, served: str) -> None:
+    failing: dict[str, Callable[[Any], Any]] = {
+        **{
+            model: lambda c, model=model: c.chat.completions.create(model=model, messages=MESSAGES)
+            for model in ("status-400", "status-401", "status-500")
+        },
+        "silent": lambda c: c.with_options(timeout=0.3, max_retries=1).chat.completions.create(
+            model="silent", messages=MESSAGES
+        ),
+    }
+
+    async def main() -> None:
+        async with apis.control() as command, clients(apis, served) as (direct, through, session, _):
+            for name, call in failing.items():
+                asked = []
+                for client in (direct, through):
+                    before = (await command("openai"))["asked"]
+                    with pytest.raises(openai.APIError):
+                        await call(client)
+                    while (await command("openai"))["open"] or session.stats()["open_streams"]:
+                        await asyncio.sleep(0.01)
+                    asked.append((await command("openai"))["asked"] - before)
+                expected = {"status-500": 3, "silent": 2}.get(name, 1)
+                assert (name, asked) == (name, [expected, expected])
+
+    run(main())
+
+
 def test_a_stream_through_cuts(apis: Apis, served: str) -> None:
     async def main() -> None:
         async with clients(apis, served) as (direct, through, _, proxy):
