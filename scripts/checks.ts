@@ -5,7 +5,7 @@ import { chromiumMissing } from './chromium.js';
 import { inTurn, isFull, MAX_SHORT_RUNS } from './extent.js';
 import { otherNodeMissing, underNode } from './other-node.js';
 import { packOnce } from './pack.js';
-import { pythonChecks, pythonProgram, pythonTests } from './python.js';
+import { m2mReference, pythonChecks, pythonProgram, pythonTests } from './python.js';
 import { add, run, type Tally, vitest } from './run.js';
 
 /** Every check of the project by name, in the order in which its lane runs them. */
@@ -376,6 +376,7 @@ export const NIGHTLY: readonly Check[] = [
     chaosWithPython(60, '--engine', 'redis', '--plants'),
   ),
   nightly('chaos of connections to Redis', () => chaosFor(60, '--redis')),
+  nightly('M2M beside its reference', m2mReference),
   nightly('attack', () => node('e2e/src/attack/main.ts')),
   nightly('chaos over ws', () => overWs('e2e/src/chaos/main.ts', '--seconds', '300')),
   nightly('chaos of a cluster over ws', () =>

@@ -34,11 +34,17 @@ const MAIN: Wanted = {
   requirements: 'tests/requirements.txt',
   project: `${PROJECT}[context,brotli,tensors,crypto,http,openai]`,
 };
-/** Packages of OpenAI, Anthropic and LangChain, which use httpx2, or httpx in the versions before; and the reference of AVP. */
+/** The reference of AVP, and tests with that of M2M. */
+const REFERENCE = {
+  name: 'reference',
+  requirements: 'tests/reference/requirements.txt',
+  tests: 'tests/reference',
+};
+/** Packages of OpenAI, Anthropic and LangChain, which use httpx2, or httpx in the versions before. */
 const OTHERS: readonly (Wanted & { readonly tests: string })[] = [
   { name: 'sdks-httpx2', requirements: 'tests/sdk/httpx2.txt', tests: 'tests/sdk' },
   { name: 'sdks-httpx', requirements: 'tests/sdk/httpx.txt', tests: 'tests/sdk' },
-  { name: 'reference', requirements: 'tests/reference/requirements.txt', tests: 'tests/reference' },
+  REFERENCE,
 ];
 
 interface Environment {
@@ -112,6 +118,24 @@ export async function pythonTests(): Promise<Tally> {
     tally = add(tally, await inEnvironment(wanted, (python) => run(python, args, { env })));
   }
   return tally;
+}
+
+/** Long enough for some 200 crates on a busy machine. */
+const BUILD_MS = 3_600_000;
+
+/** Builds the reference of M2M, which takes minutes, and passes frames both ways. */
+export async function m2mReference(): Promise<Tally> {
+  const folder = fileURLToPath(new URL('../conformance/reference/m2m', import.meta.url));
+  const target = join(CACHE, 'm2m');
+  const build = ['build', '--quiet', '--manifest-path', join(folder, 'Cargo.toml'), '--target-dir', target];
+  const { status, stderr, error } = spawnSync('cargo', build, { timeout: BUILD_MS });
+  if (status !== 0) {
+    const why = error?.message ?? stderr.toString().trim().split('\n').at(-1) ?? '';
+    return { passed: 0, failed: 0, skipped: 1, notes: [`skipped the reference of M2M: cargo build failed: ${why}`] };
+  }
+  const env = { PYTHONPATH: join(PROJECT, 'src'), M2M_REFERENCE: join(target, 'debug/m2m-reference') };
+  const args = ['-B', '-m', 'pytest', join(PROJECT, REFERENCE.tests)];
+  return await inEnvironment(REFERENCE, (python) => run(python, args, { env }));
 }
 
 /** Checks format, style and types. */
