@@ -131,7 +131,12 @@ export async function m2mReference(): Promise<Tally> {
   const { status, stderr, error } = spawnSync('cargo', build, { timeout: BUILD_MS });
   if (status !== 0) {
     const why = error?.message ?? stderr.toString().trim().split('\n').at(-1) ?? '';
-    return { passed: 0, failed: 0, skipped: 1, notes: [`skipped the reference of M2M: cargo build failed: ${why}`] };
+    return {
+      passed: 0,
+      failed: 0,
+      skipped: 1,
+      notes: [`skipped the reference of M2M: cargo build failed: ${why}`],
+    };
   }
   const env = { PYTHONPATH: join(PROJECT, 'src'), M2M_REFERENCE: join(target, 'debug/m2m-reference') };
   const args = ['-B', '-m', 'pytest', join(PROJECT, REFERENCE.tests)];

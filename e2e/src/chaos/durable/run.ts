@@ -90,12 +90,7 @@ class Durable {
   readonly #starting = new Set<Promise<unknown>>();
   #samples = 0;
 
-  constructor(
-    options: DurableOptions,
-    members: Members,
-    effects: string,
-    python: PythonPeers | undefined,
-  ) {
+  constructor(options: DurableOptions, members: Members, effects: string, python: PythonPeers | undefined) {
     this.#options = options;
     this.#members = members;
     this.#effects = effects;
