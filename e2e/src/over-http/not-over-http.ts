@@ -9,6 +9,9 @@ export interface NotOverHttp {
   readonly because: string;
 }
 
+const ATTACHED =
+  'have a server on an HTTP server of its application, which hands over upgrades and no requests';
+
 export const NOT_OVER_HTTP: readonly NotOverHttp[] = [
   {
     file: 'session/early-hello',
@@ -33,7 +36,7 @@ export const NOT_OVER_HTTP: readonly NotOverHttp[] = [
       'other listeners keep their upgrades beyond the deadline Vite, which leaves what is not its',
       'other listeners keep their upgrades beyond the deadline a second session server at another path',
     ],
-    because: 'have a server on an HTTP server of its application, which hands over upgrades and no requests',
+    because: ATTACHED,
   },
   {
     file: 'session/closing',
@@ -110,5 +113,54 @@ export const NOT_OVER_HTTP: readonly NotOverHttp[] = [
     tests: ['a rolling replacement under 200 live streams loses nothing'],
     because:
       'have two servers on one port that no cluster joins: a request over a new connection reaches the one without its stream',
+  },
+  {
+    file: 'docs/docs-examples',
+    tests: ['guide/write-a-feature.md sessions at a second path'],
+    because: ATTACHED,
+  },
+  {
+    file: 'docs/how-do-i',
+    tests: [
+      "How do I …? 'Put it beside Express, Fastify, NestJ…'",
+      "How do I …? 'Log in with a cookie'",
+      "How do I …? 'Allow CORS'",
+    ],
+    because: ATTACHED,
+  },
+  {
+    file: 'docs/newcomer',
+    tests: ['options attach twice to one HTTP server is refused, and the first one continues'],
+    because: ATTACHED,
+  },
+  {
+    file: 'field/n19-wrong-beside',
+    tests: [
+      'works beside ws with { server, path } that comes after it',
+      'says what is wrong beside ws with { server, path } that came before it',
+    ],
+    because: ATTACHED,
+  },
+  {
+    file: 'field/s15-knock-while-starting',
+    tests: ['admits nobody before what it needs is loaded, with attach'],
+    because: ATTACHED,
+  },
+  {
+    file: 'field/p13-wire-bytes',
+    tests: [
+      'the bytes of the metrics, with the wire net are those of a proxy',
+      'the bytes of the metrics, with the wire ws are those of a proxy',
+    ],
+    because:
+      'count all bytes of a network, which have heads of requests over HTTP; the metrics count what sessions send',
+  },
+  {
+    file: 'field/p13-wire-bytes',
+    tests: [
+      'the bytes of the metrics, with the wire net have pings',
+      'the bytes of the metrics, with the wire ws have pings',
+    ],
+    because: 'speak m2m.v1.json, which HTTP does not carry',
   },
 ];
