@@ -12,6 +12,9 @@ export interface Means {
 /** Follows a guide. @throws if something is not as the guide says. */
 export type Guide = (means: Means) => Promise<void>;
 
+/** The complaints of a browser whose server is killed; the client asks over HTTP too, and the proxy answers for the server. */
+export const OF_A_KILL = /WebSocket|Failed to load resource|\/session\/stream: 502$/;
+
 /** Opens a page and uses it. @param tolerated complaints of the browser. @default missing icons and files */
 export async function opened(
   browser: Browser,

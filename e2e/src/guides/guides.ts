@@ -6,6 +6,7 @@ import { models } from './models.js';
 import { nextjs } from './nextjs.js';
 import { noBundler } from './no-bundler.js';
 import { rooms } from './rooms.js';
+import { vueAndSvelte } from './vue-and-svelte.js';
 import { workerFleet } from './worker-fleet.js';
 
 /** The guides that are whole programs, by the names of their pages in docs/guide. */
@@ -17,5 +18,6 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
   models,
   'no-bundler': noBundler,
   rooms,
+  'vue-and-svelte': vueAndSvelte,
   'worker-fleet': workerFleet,
 };

@@ -1,8 +1,5 @@
 import { freePort } from '../kit/cli-process.js';
-import { type Guide, opened } from './guide.js';
-
-/** The complaints of a browser whose server is killed; the client asks over HTTP too, and the proxy answers for the server. */
-const OF_A_KILL = /WebSocket|Failed to load resource|\/session\/stream: 502$/;
+import { type Guide, OF_A_KILL, opened } from './guide.js';
 
 export const rooms: Guide = async ({ pasted, browser, folder }) => {
   const [port, own] = [await freePort(), await freePort()];

@@ -1,0 +1,65 @@
+import { freePort } from '../kit/cli-process.js';
+import { type Guide, OF_A_KILL, opened } from './guide.js';
+
+export const vueAndSvelte: Guide = async ({ pasted, browser, folder }) => {
+  const [port, own] = [await freePort(), await freePort()];
+  const serve = async () => {
+    const server = pasted.start('node server.mjs', { folder, env: { PORT: port } });
+    await server.printed('listening');
+    return server;
+  };
+  let server = await serve();
+  const vite = pasted.start(`vite --host 127.0.0.1 --port ${own} --strictPort`, {
+    folder,
+    env: { SERVER: `http://127.0.0.1:${port}` },
+  });
+  await vite.printed('ready in');
+  await opened(
+    browser,
+    `http://127.0.0.1:${own}/vue/`,
+    (ann) =>
+      opened(
+        browser,
+        `http://127.0.0.1:${own}/svelte/`,
+        async (ben) => {
+          const pages = [ann, ben];
+          const say = async (page: typeof ann, text: string) => {
+            await page.locator('input:enabled').fill(text);
+            await page.keyboard.press('Enter');
+          };
+          await ann.getByText('ben is here').waitFor();
+          for (const page of pages) {
+            await page.getByText('is established').waitFor();
+            await say(page, ' ');
+            await page.getByText('say something').waitFor();
+            await say(page, 'hello');
+            await page.getByText('sent to 2').waitFor();
+          }
+          for (const page of pages)
+            for (const name of ['ann', 'ben']) await page.getByText(`${name}: hello`).waitFor();
+
+          await server.kill('SIGKILL');
+          for (const page of pages) await page.getByText('is established').waitFor({ state: 'detached' });
+          server = await serve();
+          for (const page of pages) await page.getByText('is established').waitFor();
+          await say(ben, 'again');
+          for (const page of pages) await page.getByText('ben: again').waitFor();
+
+          // Each component closes its session when it leaves.
+          for (const [leaver, name, other] of [
+            [ann, 'ann', ben],
+            [ben, 'ben', ann],
+          ] as const) {
+            await leaver.getByText('Leave').click();
+            await other.getByText(`${name} has left`).waitFor();
+            await leaver.getByText('Return').click();
+            await leaver.getByText('is established').waitFor();
+          }
+        },
+        OF_A_KILL,
+      ),
+    OF_A_KILL,
+  );
+  await vite.kill();
+  await server.kill();
+};
