@@ -18,7 +18,7 @@ const USAGE = `npm run bundlers -- [--short] [--only NAME] [--files] [FOLDER]
 Installs the packed packages beside each bundler in an empty folder, builds one
 page without configuration, and uses it in Chromium against a server: with the
 optional packages, and without. Then tries bundles on Node and on Cloudflare's
-workerd, and the quick start under Bun and Deno. FOLDER contains the tarballs if they are packed already.
+workerd, and the quick start and their guide under Bun and Deno. FOLDER contains the tarballs if they are packed already.
 
   --short        Vite, also without the optional packages, another one each day, neither Bun nor Deno
   --only NAME    what has this in its name

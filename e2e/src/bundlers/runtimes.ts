@@ -1,15 +1,18 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { Pasted } from '../../../scripts/pasted.js';
 import { type Case, casesOf, type Outcome, unexpected } from './cases.js';
 import { filesUnder, Project } from './project.js';
 import { createEchoServer } from './server.js';
 
 /** Bundles of one file in runtimes other than browsers, and what a client installs. Each returns its faults. */
+
+const root = fileURLToPath(new URL('../../..', import.meta.url));
 
 interface Check {
   readonly name: string;
@@ -22,20 +25,24 @@ interface Check {
 const MAX_INSTALLED_MB = 12.25;
 const ESBUILD = 'esbuild@0.28.2';
 const WORKERD = 'workerd@1.20260730.1';
+const GUIDE = 'docs/guide/bun-and-deno.md';
 const START_TIMEOUT_MS = 20_000;
+
+const OTHERS = [
+  { runtime: 'Bun', spec: '@oven/bun-linux-x64@1.4.5', program: 'bin/bun', options: [] },
+  { runtime: 'Deno', spec: '@deno/linux-x64-glibc@2.9.6', program: 'deno', options: ['run', '-A'] },
+] as const;
 
 export const RUNTIMES: readonly Check[] = [
   { name: `a client installs at most ${MAX_INSTALLED_MB} MB, and offers what it has`, run: tryBareClient },
   { name: 'the server and the client of the quick start in one file each, on Node', run: tryNodeBundle },
   { name: "a client on Cloudflare's workerd", run: tryWorker },
-  ...[
-    ['Bun', '@oven/bun-linux-x64@1.4.5', 'bin/bun'],
-    ['Deno', '@deno/linux-x64-glibc@2.9.6', 'deno', 'run', '-A'],
-  ].map(([runtime, spec = '', program = '', ...options]) => ({
+  ...OTHERS.map(({ runtime, spec, program, options }) => ({
     name: `the server and the client of the quick start under ${runtime}, each with the other one on Node`,
     isLong: true,
     run: (tarballs: readonly string[]) => tryQuickStart(tarballs, spec, program, options),
   })),
+  { name: 'the guide to Bun and Deno, each server with each client', isLong: true, run: tryGuide },
 ];
 
 async function tryBareClient([protocol = '', , client = '']: readonly string[]): Promise<string[]> {
@@ -92,8 +99,38 @@ async function tryQuickStart(
 ): Promise<string[]> {
   const project = new Project([...tarballs, 'ws@8', spec]);
   for (const file of QUICK_START) writeQuickStart(project.folder, file);
-  const other = [join(project.folder, 'node_modules', spec.replace(/@[^@]*$/, ''), program), ...options];
+  const other = [join(project.folder, 'node_modules', nameOf(spec), program), ...options];
   return [...(await talk(project.folder, other, ['node'])), ...(await talk(project.folder, ['node'], other))];
+}
+
+/** Runs the commands of the guide, which have the permissions that Deno needs. */
+async function tryGuide(tarballs: readonly string[]): Promise<string[]> {
+  const [tarball = ''] = tarballs;
+  await using pasted = await Pasted.create(
+    OTHERS.map(({ spec }) => spec),
+    dirname(tarball),
+  );
+  pasted.paste(GUIDE);
+  for (const { runtime, spec, program } of OTHERS) {
+    const bin = join(pasted.folder, 'node_modules', '.bin', runtime.toLowerCase());
+    rmSync(bin, { force: true });
+    symlinkSync(join(pasted.folder, 'node_modules', nameOf(spec), program), bin);
+  }
+  const [, bun = '', inBun = '', deno = '', inDeno = ''] =
+    /^\| Bun \| `(.+?)` \| `(.+?)` \|\n\| Deno \| `(.+?)` \| `(.+?)` \|$/m.exec(
+      readFileSync(join(root, GUIDE), 'utf8'),
+    ) ?? [];
+  for (const [serve, name] of [
+    [bun, 'Bun/1.4.5'],
+    [deno, 'Deno/2.9.6'],
+  ] as const) {
+    const server = pasted.start(serve, { env: { PORT: `${await freePort()}` } });
+    const [SERVER = ''] = /ws:\S+/.exec(await server.printed(/ws:\S+\n/)) ?? [];
+    const expected = [`${name} heard: hello`, 'You asked: why is the sky blue?', '{"bytes":1000000}'];
+    for (const ask of [inBun, inDeno]) await pasted.run(ask, expected, { env: { SERVER } });
+    await server.kill();
+  }
+  return [];
 }
 
 const QUICK_START = ['server.mjs', 'client.mjs'] as const;
@@ -178,13 +215,15 @@ const worker :Workerd.Worker = (
 
 // --- Helpers
 
+/** Of a package, without its version. */
+const nameOf = (spec: string): string => spec.replace(/@[^@]*$/, '');
+
 function lacking(output: string, expected: readonly string[]): string[] {
   return expected.flatMap((text) => (output.includes(text) ? [] : [`expected "${text}" in\n${output}`]));
 }
 
 function quickStartBlock(file: string): string {
-  const path = fileURLToPath(new URL('../../../docs/start/quickstart.md', import.meta.url));
-  const block = readFileSync(path, 'utf8')
+  const block = readFileSync(join(root, 'docs/start/quickstart.md'), 'utf8')
     .split('```')
     .find((text) => text.startsWith(`js\n// ${file}\n`));
   if (block === undefined) throw new Error(`the quick start has no code block for ${file}`);
