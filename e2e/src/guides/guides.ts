@@ -1,3 +1,4 @@
+import { agents } from './agents.js';
 import { existingServer } from './existing-server.js';
 import { fromSocketIo } from './from-socket-io.js';
 import { fromSse } from './from-sse.js';
@@ -20,4 +21,5 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
   rooms,
   'vue-and-svelte': vueAndSvelte,
   'worker-fleet': workerFleet,
+  agents,
 };
