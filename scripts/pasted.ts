@@ -38,6 +38,20 @@ export interface Running {
   failure(what: string): Error;
 }
 
+/** Writes the code blocks of a page that begin with a comment with the name of a file into a folder. */
+export function paste(page: string, folder: string): void {
+  const text = readFileSync(join(root, page), 'utf8');
+  const blocks = text.matchAll(/^```\w+\n((?:\/\/|#|<!--) ([\w./-]+\.\w+)(?: -->)?\n.*?)^```$/gms);
+  let count = 0;
+  for (const [, code = '', name = ''] of blocks) {
+    const file = join(folder, name);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, code);
+    count++;
+  }
+  if (count === 0) throw new Error(`${page} has no code block that begins with the name of a file`);
+}
+
 export class Pasted {
   readonly #project: Project;
   readonly #running = new Set<Running>();
@@ -58,22 +72,9 @@ export class Pasted {
     return this.#project.folder;
   }
 
-  /**
-   * Writes the code blocks of a page that begin with a comment with the name of a file.
-   *
-   * @param folder a folder below that of the packages. @default that of the packages
-   */
+  /** As {@link paste}. @param folder a folder below that of the packages. @default that of the packages */
   paste(page: string, folder = ''): void {
-    const text = readFileSync(join(root, page), 'utf8');
-    const blocks = text.matchAll(/^```\w+\n((?:\/\/|#|<!--) ([\w./-]+\.\w+)(?: -->)?\n.*?)^```$/gms);
-    let count = 0;
-    for (const [, code = '', name = ''] of blocks) {
-      const file = join(this.folder, folder, name);
-      mkdirSync(dirname(file), { recursive: true });
-      writeFileSync(file, code);
-      count++;
-    }
-    if (count === 0) throw new Error(`${page} has no code block that begins with the name of a file`);
+    paste(page, join(this.folder, folder));
   }
 
   /** Starts a program: `node server.mjs`, or a binary of the packages. */

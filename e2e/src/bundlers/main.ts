@@ -18,9 +18,10 @@ const USAGE = `npm run bundlers -- [--short] [--only NAME] [--files] [FOLDER]
 Installs the packed packages beside each bundler in an empty folder, builds one
 page without configuration, and uses it in Chromium against a server: with the
 optional packages, and without. Then tries bundles on Node and on Cloudflare's
-workerd, and the quick start and their guide under Bun and Deno. FOLDER contains the tarballs if they are packed already.
+workerd, the quick start and their guide under Bun and Deno,
+and the guide to React Native. FOLDER contains the tarballs if they are packed already.
 
-  --short        Vite, also without the optional packages, another one each day, neither Bun nor Deno
+  --short        Vite, also without the optional packages, another one each day, neither Bun, Deno nor React Native
   --only NAME    what has this in its name
   --files        lists the files that each page fetched`;
 

@@ -5,7 +5,9 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { Pasted } from '../../../scripts/pasted.js';
+import { createContext, runInContext } from 'node:vm';
+import WebSocket from 'ws';
+import { Pasted, paste } from '../../../scripts/pasted.js';
 import { type Case, casesOf, type Outcome, unexpected } from './cases.js';
 import { filesUnder, Project } from './project.js';
 import { createEchoServer } from './server.js';
@@ -26,6 +28,7 @@ const MAX_INSTALLED_MB = 12.25;
 const ESBUILD = 'esbuild@0.28.2';
 const WORKERD = 'workerd@1.20260730.1';
 const GUIDE = 'docs/guide/bun-and-deno.md';
+const REACT_NATIVE = 'docs/guide/react-native.md';
 const START_TIMEOUT_MS = 20_000;
 
 const OTHERS = [
@@ -43,6 +46,7 @@ export const RUNTIMES: readonly Check[] = [
     run: (tarballs: readonly string[]) => tryQuickStart(tarballs, spec, program, options),
   })),
   { name: 'the guide to Bun and Deno, each server with each client', isLong: true, run: tryGuide },
+  { name: 'the guide to React Native, without a device', isLong: true, run: tryReactNative },
 ];
 
 async function tryBareClient([protocol = '', , client = '']: readonly string[]): Promise<string[]> {
@@ -132,6 +136,53 @@ async function tryGuide(tarballs: readonly string[]): Promise<string[]> {
   }
   return [];
 }
+
+/** React Native itself is not installed: what it runs before an app needs a device. */
+async function tryReactNative(tarballs: readonly string[]): Promise<string[]> {
+  const [protocol = '', , client = ''] = tarballs;
+  const project = new Project([protocol, client, ...OF_REACT_NATIVE]);
+  paste(REACT_NATIVE, project.folder);
+  const write = (file: string, text: string) => writeFileSync(join(project.folder, file), text);
+  write('package.json', '{ "private": true }');
+  write('index.js', "import { ask } from './ask.js';\nglobalThis.ask = ask;\n");
+  write('bare.config.js', BARE_CONFIG);
+  const config = ['--config', 'bare.config.js', '--platform', 'android', '--reset-cache'];
+  await project.run(['metro', 'build', 'index.js', ...config, '-O', 'out.js']);
+  const hermesc = '../hermes-compiler/hermesc/linux64-bin/hermesc';
+  await project.run([hermesc, '-emit-binary', '-O', '-out', 'out.hbc', 'out.js']);
+
+  const context = createContext({ ...GLOBALS_OF_REACT_NATIVE });
+  runInContext('globalThis.global = globalThis; delete globalThis.WebAssembly;', context);
+  runInContext(readFileSync(join(project.folder, 'out.js'), 'utf8'), context);
+  await using server = createEchoServer();
+  const { url } = await server.listen();
+  let shown = '';
+  await context['ask'](url, 'why?', (text: string) => {
+    shown = text;
+  });
+  return lacking(shown, ['you asked: why?']);
+}
+
+const OF_REACT_NATIVE = [
+  'metro@0.87.1',
+  'metro-runtime@0.87.1',
+  '@react-native/babel-preset@0.88.1',
+  '@react-native/metro-config@0.88.1',
+  'hermes-compiler@260318099.0.5',
+  '@babel/plugin-transform-class-static-block@7.29.7',
+];
+
+const BARE_CONFIG = `
+const config = require('./metro.config.js');
+module.exports = { ...config, serializer: { ...config.serializer, getModulesRunBeforeMainModule: () => [] } };
+`;
+
+/** Those that the guide names, and no other: neither `fetch` nor streams. */
+const GLOBALS_OF_REACT_NATIVE: Readonly<Record<string, unknown>> = {
+  ...{ WebSocket, TextEncoder, TextDecoder, btoa, performance, URL, console },
+  ...{ setTimeout, clearTimeout, setInterval, clearInterval },
+  crypto: { getRandomValues: (array: Uint8Array<ArrayBuffer>) => crypto.getRandomValues(array) },
+};
 
 const QUICK_START = ['server.mjs', 'client.mjs'] as const;
 /** The client, which connects over HTTP. */
