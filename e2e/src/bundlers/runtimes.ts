@@ -23,8 +23,8 @@ interface Check {
   run(tarballs: readonly string[]): Promise<string[]>;
 }
 
-/** Of a client without optional packages: the sum of its files. */
-const MAX_INSTALLED_MB = 12.25;
+/** Of a client without optional packages: the sum of its files, of which its documents are 0.6 MB. */
+const MAX_INSTALLED_MB = 13;
 const ESBUILD = 'esbuild@0.28.2';
 const WORKERD = 'workerd@1.20260730.1';
 const GUIDE = 'docs/guide/bun-and-deno.md';

@@ -30,6 +30,9 @@ type Globals = Record<string, (url: string, options: object) => Promise<unknown>
 export async function visit(browser: Browser, folder: string, calls: readonly Call[]): Promise<Visit> {
   await using files = await serveFiles(folder);
   await using server = createEchoServer();
+  const [answer] = files.http.listeners('request');
+  files.http.removeAllListeners('request');
+  files.http.on('request', (...exchange) => server.respond(...exchange) || answer?.(...exchange));
   server.attach(files.http);
   await using context = await browser.newContext();
   const page = await context.newPage();
@@ -43,7 +46,7 @@ export async function visit(browser: Browser, folder: string, calls: readonly Ca
   page.on('response', (response) => {
     const { origin, pathname } = new URL(response.url());
     if (response.status() >= 400) complaints.push(`${pathname}: ${response.status()}`);
-    else if (origin === files.origin) paths.push(pathname);
+    else if (origin === files.origin && response.request().method() === 'GET') paths.push(pathname);
   });
   await page.goto(`${files.origin}/`);
   await page.waitForFunction(() => typeof (globalThis as unknown as Globals)['exchange'] === 'function');
