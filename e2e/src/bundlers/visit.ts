@@ -42,7 +42,11 @@ export async function visit(browser: Browser, folder: string, calls: readonly Ca
     if (message.type() === 'error') complaints.push(`${message.text()} ${message.location().url}`);
   });
   page.on('pageerror', (error) => complaints.push(String(error)));
-  page.on('requestfailed', (request) => complaints.push(`${request.url()}: ${request.failure()?.errorText}`));
+  page.on('requestfailed', (request) => {
+    const failure = `${request.url()}: ${request.failure()?.errorText}`;
+    // A session over HTTP ends its stream like this when it is closed.
+    if (!/\/stream: net::ERR_ABORTED$/.test(failure)) complaints.push(failure);
+  });
   page.on('response', (response) => {
     const { origin, pathname } = new URL(response.url());
     if (response.status() >= 400) complaints.push(`${pathname}: ${response.status()}`);
