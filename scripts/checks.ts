@@ -346,6 +346,9 @@ export const NIGHTLY: readonly Check[] = [
   nightly('build', () => run('npm', ['run', '--silent', 'build'])),
   nightly('types for users', async () => inFull('scripts/check-user-types.ts', await packOnce())),
   nightly('bundlers', async () => await inFull('e2e/src/bundlers/main.ts', await packOnce())),
+  nightly('comparison', () =>
+    withRedis(async () => await node('e2e/src/compare/main.ts', '--check', await packOnce())),
+  ),
   nightly('fuzz', () => node('conformance/src/fuzz/main.ts', '--seconds', '600')),
   nightly('histories', () => node('e2e/src/chaos/main.ts', '--histories', '50000')),
   nightly('reloads', () => withChromium('reloads', () => inFull('e2e/src/reloads/main.ts'))),

@@ -187,11 +187,8 @@ const BREAKS: readonly Row[] = [
       expect(closed.status).toBe(202);
       await state(page, 'ended');
       await page.clock.runFor(60_000);
-      const after = await page.evaluate(() => {
-        window.dispatchEvent(new Event('online'));
-        return document.body.dataset['state'];
-      });
-      expect(after).toBe('ended');
+      await page.evaluate(() => window.dispatchEvent(new Event('online')));
+      expect(await page.locator('body').getAttribute('data-state')).toBe('ended');
       expect(server.sessions.size).toBe(0);
       await page.getByRole('button', { name: 'Connect again' }).click();
       await state(page, 'connected');
