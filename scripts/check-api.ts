@@ -21,15 +21,15 @@ import {
 import { ENTRY_POINTS, type EntryPoint } from './entry-points.js';
 
 /**
- * What the types of the packages promise, after a build: a report for each entry point in `packages/NAME/api`, and one for the modules
- * that a package declares anew, which API Extractor leaves out. Fails if a report is out of date, or if a signature mentions a type that
+ * Reports the public types of the packages, after a build: one report for each entry point, in `packages/NAME/api`, and one for the
+ * `declare module` blocks of a package, which API Extractor leaves out. Fails if a report is out of date, or if a signature mentions a type that
  * no entry point of its package exports. `--write` updates the reports.
  */
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const doesWrite = process.argv.includes('--write');
 
-/** Types that signatures mention and nobody writes. */
+/** Types that signatures mention but users never write. */
 const UNNAMED = new Set([
   ...['AnyProtocolError', 'Continuation', 'EventHead', 'FieldValue'], // parts of types that are exported
   'GoAwayPayload', // of a hook that is internal

@@ -187,7 +187,7 @@ for (const [name, transport] of CASES) {
       expect(hash((await incoming.next()).value.tensor.data)).toBe(hash(data));
     });
 
-    // Over HTTP, servers say something every 25 s, whatever the interval of the pings is.
+    // Over HTTP, servers write something every 25 s. The interval of pings does not matter.
     overWebSocket('sessions that are silent for longer than the timeout stay open', async () => {
       const statesOf = (session: Session) => {
         const states: string[] = [];

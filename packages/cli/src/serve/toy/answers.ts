@@ -30,7 +30,7 @@ console.log([1, 10, 50, 100].map((n) => all(n)));
 
 ### Three ways to send less
 
-1. **Compress each request.** gzip makes every one of them smaller, but begins anew each time.[^1]
+1. **Compress each request.** gzip makes each request smaller, but starts from nothing each time.[^1]
 2. **Keep the conversation at the server.** Then the server needs storage, users and deletion, and the API of the model stays as it is.
 3. **Remember what was sent.** Both ends of this session keep the latest messages, and a request names the part that the other end has. The application still sends everything, and only what is new crosses the network.
 
