@@ -48,7 +48,7 @@ function serve(trip: Trip) {
     features: isDurable ? [durable(true, { volatile: true })] : [],
     async onSession(session) {
       for await (const { text } of session) {
-        if (isDurable) await session.commit({ state: text, send: [text] });
+        if (isDurable) await session.commit({ data: text, send: [text] });
         else await session.send(text);
       }
     },

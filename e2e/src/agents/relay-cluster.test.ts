@@ -330,7 +330,7 @@ describe('agents whose node drains', () => {
       }
     })();
     await expect.poll(() => said).toBeGreaterThan(20);
-    expect(await near.server.drain({ timeoutMs: 20_000 })).toMatchObject({ left: 0, lost: 0, moved: 1 });
+    expect(await near.server.drain({ timeoutMs: 20_000 })).toMatchObject({ ended: 0, lost: 0, moved: 1 });
     const before = said;
     await expect.poll(() => said).toBeGreaterThan(before + 20);
     isOver = true;

@@ -111,7 +111,7 @@ describe('a rolling replacement', () => {
     const whole = (name: string, client: number) =>
       Array.from({ length: PARTS }, (_, i) => `${name} ${client} ${i};`).join('');
     expect(await Promise.all(streaming)).toEqual(sessions.map((_, client) => whole('old', client)));
-    expect(await drained).toEqual({ left: CLIENTS, interrupted: 0, lost: 0 });
+    expect(await drained).toEqual({ ended: CLIENTS, interrupted: 0, lost: 0 });
     await Promise.all(back);
     isOver = true;
     await Promise.all(sending);
@@ -190,7 +190,7 @@ describe('a server that drains', () => {
     release();
     expect((await stream.next()).value?.text).toBe('done');
     expect((await stream.next()).done).toBe(true);
-    expect(await drained).toEqual({ left: 1, interrupted: 0, lost: 0 });
+    expect(await drained).toEqual({ ended: 1, interrupted: 0, lost: 0 });
   });
 
   it('lets the client begin no new request', async () => {
@@ -243,7 +243,7 @@ describe('a server that drains', () => {
     const drained = server.drain({ timeoutMs: 100, returnWithinMs: 100 });
     await expect(stream.next()).rejects.toMatchObject({ code: 'session_lost', side: 'remote' });
     expect(await reset).toMatchObject({ reason: expect.stringMatching(/shut down/) });
-    expect(await drained).toEqual({ left: 0, interrupted: 1, lost: 0 });
+    expect(await drained).toEqual({ ended: 0, interrupted: 1, lost: 0 });
     expect(states.slice(0, 2)).toEqual(['closing', 'connecting']);
   });
 
@@ -254,7 +254,7 @@ describe('a server that drains', () => {
     proxy.refuse(true);
     proxy.cut();
     await expect.poll(() => [...server.sessions.values()].map(({ state }) => state)).toEqual(['suspended']);
-    expect(await server.drain({ timeoutMs: 50 })).toEqual({ left: 0, interrupted: 0, lost: 1 });
+    expect(await server.drain({ timeoutMs: 50 })).toEqual({ ended: 0, interrupted: 0, lost: 1 });
     // A server that does not know the session takes its place.
     proxy.redirect(port);
     proxy.refuse(false);
@@ -279,7 +279,7 @@ describe('a server that drains', () => {
     proxy.refuse(true);
     proxy.cut();
     const drained = server.drain({ timeoutMs: 600_000 });
-    expect(await drained).toEqual({ left: 1, interrupted: 0, lost: 1 });
+    expect(await drained).toEqual({ ended: 1, interrupted: 0, lost: 1 });
     expect(server.sessions.size).toBe(0);
     proxy.refuse(false);
   });
@@ -294,7 +294,7 @@ describe('a server that drains', () => {
     );
     const first = server.drain();
     expect(server.drain()).toBe(first);
-    expect(await first).toEqual({ left: 0, interrupted: 0, lost: 0 });
+    expect(await first).toEqual({ ended: 0, interrupted: 0, lost: 0 });
     await server.close();
   });
 
@@ -302,7 +302,7 @@ describe('a server that drains', () => {
     const { server, url } = await peers.serve({ limits: UNLIMITED });
     const session = await peers.dial(url, { reconnect: false });
     const reading = session[Symbol.asyncIterator]().next();
-    expect(await server.drain({ timeoutMs: 30_000 })).toEqual({ left: 1, interrupted: 0, lost: 0 });
+    expect(await server.drain({ timeoutMs: 30_000 })).toEqual({ ended: 1, interrupted: 0, lost: 0 });
     expect(await reading).toMatchObject({ done: true });
     await expect.poll(() => session.state).toBe('closed');
     expect(await failure(session.send('x'))).toMatchObject({ code: 'session_closed' });
@@ -324,7 +324,7 @@ describe('a server that drains', () => {
     release();
     expect(await stream.next()).toMatchObject({ value: { text: 'done' } });
     expect(await stream.next()).toMatchObject({ done: true });
-    expect(await drained).toEqual({ left: 1, interrupted: 0, lost: 0 });
+    expect(await drained).toEqual({ ended: 1, interrupted: 0, lost: 0 });
   });
 
   it('is replaced by a server that gets what clients send before and after they reconnect', async () => {

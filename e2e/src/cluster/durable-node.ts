@@ -90,7 +90,7 @@ async function onSession(session: ServerSession<Counted>): Promise<void> {
     const count = session.data.count + 1;
     const state = { count, last: number };
     const answer = `${count}: ${text}`;
-    if (session.isDurable) await session.commit({ state, send: [answer] });
+    if (session.isDurable) await session.commit({ data: state, send: [answer] });
     else {
       session.data = state;
       await session.send(answer);

@@ -63,7 +63,7 @@ describe.skipIf(redisMissing !== undefined)(`nodes in processes (${redisMissing 
     const drained = await nodes.nodes[0]?.process.call('drain', 30_000);
     const used = (await scripts()) - before;
     const renewals = NODES * (Math.ceil((performance.now() - since) / RENEW_MS) + 1);
-    expect(drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: SESSIONS });
+    expect(drained).toEqual({ ended: 0, interrupted: 0, lost: 0, moved: SESSIONS });
     // A node looks at the engine once before it uses it, and gives it each script once.
     expect(used - renewals - 5 * NODES).toBeLessThanOrEqual(5 * SESSIONS);
     await nodes.nodes[0]?.process.kill();

@@ -162,7 +162,7 @@ describe('a session that another node leads', () => {
     expect((await session.request('hello')).text).toBe('hello!');
     const before = proxy.opened;
     const drained = await servers[0]?.drain({ timeoutMs: 5_000 });
-    expect(drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 1 });
+    expect(drained).toEqual({ ended: 0, interrupted: 0, lost: 0, moved: 1 });
     expect(sizes(servers)).toEqual([0, 1]);
     await session.send('two');
     expect((await messages.next()).value?.json()).toEqual({ data: ['one', 'two'], isMoved: true });
@@ -188,7 +188,7 @@ describe('sessions in use', () => {
     await pause(200);
     const ids = sessions.map(({ id }) => id);
     const drained = await servers[0]?.server.drain({ timeoutMs: 6_000 });
-    expect(drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 12 });
+    expect(drained).toEqual({ ended: 0, interrupted: 0, lost: 0, moved: 12 });
     // Moved sessions are found at their new node, and move again.
     from = 2;
     proxy.cut();
@@ -312,7 +312,7 @@ describe('a client that asks its next question when it reads the end of an answe
     const left = [...(servers[0]?.server.sessions.values() ?? [])].map(endpointOf) as ServerEndpoint[];
     await expect.poll(() => left.filter(({ proxiedBy }) => proxiedBy !== undefined)).toHaveLength(8);
     go();
-    expect(await drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 8 });
+    expect(await drained).toEqual({ ended: 0, interrupted: 0, lost: 0, moved: 8 });
     isOver = true;
     expect((await Promise.all(clients.map((client) => client.end()))).flat()).toEqual([]);
     expect(begunFirst).toBe(8);
@@ -360,7 +360,7 @@ describe('a move that breaks', () => {
     })();
     const drained = await servers[0]?.server.drain({ timeoutMs: 20_000, returnWithinMs: 100 });
     await cutting;
-    expect(drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 8 });
+    expect(drained).toEqual({ ended: 0, interrupted: 0, lost: 0, moved: 8 });
     isOver = true;
     expect((await Promise.all(used)).flat()).toEqual([]);
     expect(sessions.map(({ id }) => id)).toEqual(ids);
@@ -385,7 +385,7 @@ describe('a session that is connected directly', () => {
     await pause(100);
     to = 1;
     const drained = servers[0]?.server.drain({ timeoutMs: 10_000, returnWithinMs: 500 });
-    expect(await drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 8 });
+    expect(await drained).toEqual({ ended: 0, interrupted: 0, lost: 0, moved: 8 });
     isOver = true;
     expect((await Promise.all(used)).flat()).toEqual([]);
     expect(sessions.map(({ id }) => id)).toEqual(ids);
@@ -410,7 +410,7 @@ describe('a session without a connection', () => {
     await expect.poll(() => servers[0]?.server.sessions.get(id)?.state).toBe('suspended');
     await session.send('1');
     expect(await servers[0]?.server.drain({ timeoutMs: 5_000 })).toEqual({
-      left: 0,
+      ended: 0,
       interrupted: 0,
       lost: 0,
       moved: 1,
@@ -441,7 +441,7 @@ describe('a node that drains', () => {
     expect((await stream.next()).value?.text).toBe('begun');
     const drained = servers[0]?.drain({ timeoutMs: 300 });
     expect(await failure(stream.next().then(() => stream.next()))).toMatchObject({ code: 'draining' });
-    expect(await drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 1 });
+    expect(await drained).toEqual({ ended: 0, interrupted: 0, lost: 0, moved: 1 });
     expect(reason).toMatchObject({ code: 'draining' });
     await expect.poll(() => session.state).toBe('established');
     expect([session.id, sizes(servers)]).toEqual([id, [0, 1]]);
@@ -584,7 +584,7 @@ describe('a node that drains', () => {
     const { id } = session;
     to = 1;
     expect(await servers[0]?.server.drain({ timeoutMs: 5_000, returnWithinMs: 0 })).toMatchObject({
-      left: 1,
+      ended: 1,
       moved: 0,
     });
     await expect.poll(() => session.id !== id && session.state === 'established').toBe(true);

@@ -375,7 +375,7 @@ describe('a node that shuts down', () => {
     const led = await resume(b.url, first);
     const resumeToken = (await led.control('ACCEPT')).payload.resume?.token;
     await expect(b.server.drain({ timeoutMs: 60_000, returnWithinMs: 0 })).resolves.toMatchObject({
-      left: 0,
+      ended: 0,
     });
     expect(await led.closed).toEqual({ code: 1012, reason: 'this node is shutting down' });
     await expect.poll(() => a.server.sessions.get(first.sessionId)?.state).toBe('suspended');
@@ -434,7 +434,7 @@ describe('a node that shuts down', () => {
     finish();
     expect((await stream.next()).value?.text).toBe('done');
     expect((await stream.next()).done).toBe(true);
-    expect(await drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 2 });
+    expect(await drained).toEqual({ ended: 0, interrupted: 0, lost: 0, moved: 2 });
     expect([session.id, session.state]).toEqual([id, 'established']);
     expect(b.server.sessions.has(session.id)).toBe(true);
   });

@@ -37,7 +37,7 @@ describe('servers without nodes that share an engine', () => {
       async onSession(session) {
         for await (const { text } of session) {
           const count = Number(session.data ?? 0) + 1;
-          await session.commit({ state: count, send: [`${count}: ${text}`] });
+          await session.commit({ data: count, send: [`${count}: ${text}`] });
         }
       },
       async *onRequest(_request, { keep }) {

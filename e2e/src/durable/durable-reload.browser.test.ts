@@ -57,7 +57,7 @@ describe.skipIf(missing !== undefined)('a page with a durable session', () => {
       async onSession(session) {
         for await (const { text } of session) {
           const state = session.data + 1;
-          await session.commit({ state, send: [`${state}: ${text}`] });
+          await session.commit({ data: state, send: [`${state}: ${text}`] });
         }
       },
       async *onRequest(request, { keep }) {

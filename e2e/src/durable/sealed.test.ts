@@ -133,7 +133,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a sealed cluster', 
       authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
       async onSession(session) {
         for await (const { text } of session)
-          await session.commit({ state: { text }, send: [secret.message] });
+          await session.commit({ data: { text }, send: [secret.message] });
       },
       async *onRequest(_request) {
         yield PLANTED.part;

@@ -60,7 +60,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'what a durable sess
       async onSession(opened) {
         session = opened;
         for await (const message of opened) {
-          await opened.commit({ state: 's'.repeat(198), send: ['a'.repeat(100)] });
+          await opened.commit({ data: 's'.repeat(198), send: ['a'.repeat(100)] });
           answered.emit('message', message.number);
         }
       },

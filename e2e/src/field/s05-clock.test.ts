@@ -126,6 +126,6 @@ describe.each(STEPS)('a clock that is set %s', (how, ms) => {
     expect(isOver).toBe(false);
     await test.clock.advance(2_000);
     expect(isOver).toBe(true);
-    expect(await drained).toMatchObject({ left: 1 });
+    expect(await drained).toMatchObject({ ended: 1 });
   });
 });

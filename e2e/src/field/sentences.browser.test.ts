@@ -187,8 +187,11 @@ const BREAKS: readonly Row[] = [
       expect(closed.status).toBe(202);
       await state(page, 'ended');
       await page.clock.runFor(60_000);
-      await page.evaluate(() => window.dispatchEvent(new Event('online')));
-      expect(await page.locator('body').getAttribute('data-state')).toBe('ended');
+      const after = await page.evaluate(() => {
+        window.dispatchEvent(new Event('online'));
+        return document.body.dataset['state'];
+      });
+      expect(after).toBe('ended');
       expect(server.sessions.size).toBe(0);
       await page.getByRole('button', { name: 'Connect again' }).click();
       await state(page, 'connected');

@@ -75,9 +75,9 @@ class ServerOfNodes<Data> implements Server<Data> {
   async drain(options?: Parameters<Server['drain']>[0]): ReturnType<Server['drain']> {
     const results = await Promise.all(this.#nodes.map((node) => node.drain(options)));
     await this.#front?.close();
-    const sum = (name: 'left' | 'interrupted' | 'lost') =>
+    const sum = (name: 'ended' | 'interrupted' | 'lost') =>
       results.reduce((total, result) => total + result[name], 0);
-    return { left: sum('left'), interrupted: sum('interrupted'), lost: sum('lost') };
+    return { ended: sum('ended'), interrupted: sum('interrupted'), lost: sum('lost') };
   }
 
   async close(): Promise<void> {

@@ -269,7 +269,9 @@ describe('the admin port', () => {
     expect((await ask(admin, '/admin/state', { method: 'PUT' })).status).toBe(405);
     const drain = await ask(admin, '/admin/drain', { method: 'POST', body: '{"timeoutMs":5000}' });
     expect([drain.status, JSON.parse(drain.text).draining.total]).toEqual([202, 1]);
-    await expect.poll(async () => json<AdminState>(await ask(admin, '/admin/state')).draining?.left).toBe(0);
+    await expect
+      .poll(async () => json<AdminState>(await ask(admin, '/admin/state')).draining?.remaining)
+      .toBe(0);
     expect(json<AdminState>(await ask(admin, '/admin/state')).metrics['draining']?.[0]?.value).toBe(1);
   });
 
@@ -292,7 +294,7 @@ describe('the admin port', () => {
     const reply = session.stream('stay')[Symbol.asyncIterator]();
     expect((await reply.next()).value?.text).toBe('begun');
     const started = await ask(admin, '/admin/drain', { method: 'POST', body: '{"timeoutMs":2000000000}' });
-    expect([started.status, JSON.parse(started.text).draining.left]).toEqual([202, 1]);
+    expect([started.status, JSON.parse(started.text).draining.remaining]).toEqual([202, 1]);
     // It is one drain.
     const drained = server.drain();
     for (const _twice of [1, 2]) {
@@ -300,10 +302,10 @@ describe('the admin port', () => {
       expect(finished.status).toBe(202);
       expect(JSON.parse(finished.text).draining.deadline).toBeLessThanOrEqual(Date.now());
     }
-    expect(await drained).toEqual({ left: 0, interrupted: 1, lost: 0 });
+    expect(await drained).toEqual({ ended: 0, interrupted: 1, lost: 0 });
     expect(await failure(reply.next())).toMatchObject({ code: 'session_lost' });
     const { draining } = json<AdminState>(await ask(admin, '/admin/state'));
-    expect(draining).toMatchObject({ total: 1, left: 0 });
+    expect(draining).toMatchObject({ total: 1, remaining: 0 });
   });
 
   it('tells events as they happen, without contents and tokens, to a bounded number of readers', async () => {

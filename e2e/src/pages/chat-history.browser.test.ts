@@ -165,8 +165,8 @@ describe.skipIf(chromiumMissing() !== undefined)('the chats of a browser', () =>
     await page.reload();
     await state(page, 'connected');
     // The way that was shown last.
-    expect((await answerTexts(page))[0]).toBe(before[0]);
-    expect(await page.locator('.versions:visible').count()).toBe(2);
+    await expect.poll(async () => (await answerTexts(page))[0]).toBe(before[0]);
+    await expect.poll(() => page.locator('.versions:visible').count()).toBe(2);
   });
 
   it('are the same in two tabs', async () => {

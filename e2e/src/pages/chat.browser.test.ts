@@ -75,7 +75,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       await finished(page, 2);
       const history = chat(first, reply(answerTo(chat(first))), question('And before that?'));
       expect(await answerText(page)).toBe(answerTo(history));
-      expect(await answerText(page)).toContain('message 2 of our conversation');
+      expect(await answerText(page)).toContain('It is number 2 of this chat');
 
       const [session] = [...sessions.sessions.values()];
       const agreed = page.locator('#agreed');
@@ -553,7 +553,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       const again = answerTo(chat(question('Are you there?')));
       await expect.poll(() => answerText(page)).toBe(again);
       await ask(page, 'And now?');
-      await expect.poll(() => answerText(page)).toContain('message 2 of our conversation');
+      await expect.poll(() => answerText(page)).toContain('It is number 2 of this chat');
     });
 
     it('when the server is replaced in mid-answer, but only after the answer is complete', async () => {
@@ -571,7 +571,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       const second = createServer({ origins, onRequest: createResponder({ delayMs: WORD_DELAY_MS }) });
       pages.use(second);
       await second.listen({ port });
-      expect(await drained).toEqual({ left: 1, interrupted: 0, lost: 0 });
+      expect(await drained).toEqual({ ended: 1, interrupted: 0, lost: 0 });
       await page.getByText('Connected again, in a new session').waitFor();
       await state(page, 'connected');
       // The delay may be a millisecond, too short to observe from outside that the page moves.
@@ -580,7 +580,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
         notice: expect.stringContaining('The server has said that it shuts down'),
       });
       await ask(page, 'And now?');
-      await expect.poll(() => answerText(page)).toContain('message 2 of our conversation');
+      await expect.poll(() => answerText(page)).toContain('It is number 2 of this chat');
     });
 
     it('twice in mid-answer while the server lives, without missing anything in the end', async () => {

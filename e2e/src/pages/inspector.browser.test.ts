@@ -213,7 +213,12 @@ describe.skipIf(missing !== undefined)('the inspector', () => {
     await openFile(page, path);
     await expect.poll(() => labels(page)).toContain('← end #1');
     await page.getByText(`small.jsonl: ${events.length} events`).waitFor();
-    const shown = [await labels(page), await says(page), await page.locator('.tiles').textContent()];
+    const showing = async () => [
+      await labels(page),
+      await says(page),
+      await page.locator('.tiles').textContent(),
+    ];
+    const shown = await showing();
     const saved = await readFile(await saveTo(page, 'again.jsonl'), 'utf8');
     expect(
       saved
@@ -223,7 +228,7 @@ describe.skipIf(missing !== undefined)('the inspector', () => {
     ).toEqual(events);
     await openFile(page, join(folder, 'again.jsonl'));
     await page.getByText(/^again.jsonl: /).waitFor();
-    expect([await labels(page), await says(page), await page.locator('.tiles').textContent()]).toEqual(shown);
+    await expect.poll(showing).toEqual(shown);
     expect(complaints.join('\n')).toBe('');
   });
 

@@ -52,7 +52,7 @@ describe('a session that its server closes with a code', () => {
     expect(await session.closed).toMatchObject({ code: 'kicked', side: 'remote', error: undefined });
     const { opened } = proxy;
     expect(await asked).toMatchObject({ code: 'session_closed' });
-    expect(await drained).toEqual({ left: 1, interrupted: 0, lost: 0 });
+    expect(await drained).toEqual({ ended: 1, interrupted: 0, lost: 0 });
     await pause(200);
     expect([session.state, proxy.opened]).toEqual(['closed', opened]);
   });

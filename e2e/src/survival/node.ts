@@ -81,7 +81,7 @@ async function onSession(server: Server<Counted>, session: ServerSession<Counted
   for await (const { text } of session) {
     const state = { count: (session.data?.count ?? 0) + 1 };
     const answer = `${state.count}: ${text}`;
-    if (session.isDurable) await session.commit({ state, send: [answer] });
+    if (session.isDurable) await session.commit({ data: state, send: [answer] });
     else {
       session.data = state;
       await session.send(answer);

@@ -43,7 +43,7 @@ async function countMessages(session: ServerSession<{ readonly count: number }>)
   let { count } = session.data ?? { count: 0 };
   for await (const _message of session) {
     count++;
-    await session.commit({ state: { count }, send: [String(count)] });
+    await session.commit({ data: { count }, send: [String(count)] });
   }
 }
 

@@ -60,7 +60,7 @@ async function count(session: ServerSession<{ readonly count: number }>): Promis
     effect('take', id, number, count, redelivered);
     await sleep(Math.random() * 2 * WORK_MS);
     count++;
-    await session.commit({ state: { count }, send: [`${text} ${count}`] });
+    await session.commit({ data: { count }, send: [`${text} ${count}`] });
     if (Math.random() < NOTES) void say(session);
   }
 }

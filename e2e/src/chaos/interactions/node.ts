@@ -112,7 +112,7 @@ async function countAll(session: ServerSession<{ readonly count: number }>): Pro
     await sleep(Number(workMs), undefined, { signal }).catch(() => {});
     count++;
     const send = `${page} ${number} ${count}`;
-    if (session.isDurable) await session.commit({ state: { count }, send: [send] });
+    if (session.isDurable) await session.commit({ data: { count }, send: [send] });
     else {
       session.data = { count };
       await session.send(send);

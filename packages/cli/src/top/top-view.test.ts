@@ -179,7 +179,7 @@ describe('parlance top', () => {
 
   it.each([40, 60, 80, 120, 200])('keeps to %i columns, and to the height of the terminal', (columns) => {
     const rows = Array.from({ length: 50 }, () => row({ principal: '世界'.repeat(20), waits: 'credit' }));
-    const lines = shown(columns, rows, { draining: { deadline: NOW + 11_000, total: 1284, left: 360 } });
+    const lines = shown(columns, rows, { draining: { deadline: NOW + 11_000, total: 1284, remaining: 360 } });
     for (const line of lines) expect(widthOf(line)).toBeLessThanOrEqual(columns);
     expect(lines.length).toBeLessThanOrEqual(24);
   });
@@ -200,7 +200,7 @@ describe('parlance top', () => {
   it('says what a session waits for, and what a drain does', () => {
     const rows = [row({ waits: 'rate' }), row({ state: 'suspended', suspendedUntil: NOW + 41_000 })];
     const text = shown(undefined, rows, {
-      draining: { deadline: NOW + 11_000, total: 1284, left: 360 },
+      draining: { deadline: NOW + 11_000, total: 1284, remaining: 360 },
     }).join('\n');
     expect(text).toContain('924 of 1,284 sessions have left, 11 s to the deadline');
     expect(text).toContain('away, 41 s left');

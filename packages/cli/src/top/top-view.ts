@@ -142,8 +142,8 @@ function figureLines({ figures }: TopLook): string[] {
 
 function drainLine({ draining, now }: AdminState): string {
   if (draining === null) return '';
-  const { total, left, deadline } = draining;
-  const gone = Math.max(0, total - left);
+  const { total, remaining, deadline } = draining;
+  const gone = Math.max(0, total - remaining);
   const rest = Math.max(0, Math.ceil((deadline - now) / 1000));
   return `draining  ${numberOf(gone)} of ${count(total, 'session has', 'sessions have')} left, ${rest} s to the deadline`;
 }

@@ -41,8 +41,8 @@ export interface DrainProgress {
   readonly deadline: number;
   /** Sessions when it began. */
   readonly total: number;
-  /** Sessions that are left. */
-  readonly left: number;
+  /** Sessions that have not ended yet. */
+  readonly remaining: number;
 }
 
 export interface ResolvedDrainOptions {
@@ -65,7 +65,7 @@ export function resolveDrainOptions(options: DrainOptions): ResolvedDrainOptions
 /** The outcome of a drain. */
 export interface DrainResult {
   /** Sessions that ended by themselves. */
-  readonly left: number;
+  readonly ended: number;
   /** Sessions that were closed at the deadline with streams still open. */
   readonly interrupted: number;
   /** Sessions that were without a connection at the deadline, or for 5 s with something under way. */

@@ -22,7 +22,7 @@ function setUp(...others: readonly DrainHooks[]) {
   return { drain, stopped };
 }
 
-const NOTHING = { left: 0, interrupted: 0, lost: 0 };
+const NOTHING = { ended: 0, interrupted: 0, lost: 0 };
 const AT_THE_DEADLINE = ['the server was drained', 'finished'];
 
 describe('a drain that an operator finishes', () => {

@@ -77,7 +77,7 @@ export class Drain {
   }
 
   get progress(): DrainProgress {
-    return { deadline: this.#deadline, total: this.#total, left: this.#sessions.size };
+    return { deadline: this.#deadline, total: this.#total, remaining: this.#sessions.size };
   }
 
   /**
@@ -137,18 +137,18 @@ export class Drain {
     const parking = this.#features.filter(({ park }) => park !== undefined);
     if (!this.#isEmpty) await Promise.all(parking.map((feature) => this.#attempt(() => feature.park?.())));
     const moved = parking.length === 0 ? undefined : sessions.filter(({ hasMoved }) => hasMoved).length;
-    const left = [...this.#sessions.values()];
+    const rest = [...this.#sessions.values()];
     const drained = new ProtocolError('draining', 'the server was drained');
     for (const feature of this.#features) void this.#attempt(() => feature.cut?.(drained));
     const result = {
-      left: sessions.length - left.length - (moved ?? 0) - this.#gone,
-      interrupted: left.filter(({ state, core }) => state !== 'suspended' && core.channel.openStreams > 0)
+      ended: sessions.length - rest.length - (moved ?? 0) - this.#gone,
+      interrupted: rest.filter(({ state, core }) => state !== 'suspended' && core.channel.openStreams > 0)
         .length,
-      lost: left.filter(({ state }) => state === 'suspended').length + this.#gone,
+      lost: rest.filter(({ state }) => state === 'suspended').length + this.#gone,
       ...(moved === undefined ? {} : { moved }),
     };
     await Promise.all(
-      left.map((session) => {
+      rest.map((session) => {
         if (session.hasWire) return sendAway(session, this.#goAway(returnDelay(this.#returnWithinMs)));
         // It is too late to resume it. A client that tries learns that it is gone.
         session.abort(drained);

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { Subprotocol } from '@parlance/protocol';
-import { MemoryBudget, SILENT_LOGGER } from '@parlance/protocol/internal';
-import { expect, it } from 'vitest';
+import { MemoryBudget, SILENT_LOGGER, systemClock } from '@parlance/protocol/internal';
+import { expect, it, vi } from 'vitest';
 import { InstalledFeatures, type ServerOfFeatures } from '../server/features/installed-features.js';
 import { NODE, nodeInMemory } from '../server/features/own-feature.js';
 import { resolveServerOptions } from '../server/server-options.js';
@@ -12,7 +12,10 @@ import type { ProxyTarget } from './admission/lookup.js';
 import { Connection } from './connection.js';
 import type { ServerEndpoint } from './endpoint.js';
 
-it('is read again when the session comes here while its message waits for memory', () => {
+it('is read again when the session comes here while its message waits for memory', ({ onTestFinished }) => {
+  // Time that passes here would hold the connection as well: the loop is shared.
+  const clock = vi.spyOn(systemClock, 'now').mockReturnValue(0);
+  onTestFinished(() => clock.mockRestore());
   const options = resolveServerOptions({});
   const sessions = new Sessions(
     options,

@@ -317,9 +317,9 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
 
   commit(options: CommitOptions): Promise<void> {
     const record = assertDurable(this.record, 'commit');
-    assertOptions(options, { state: 'any', send: 'list' }, 'commit');
-    const { state, send = [] } = options;
-    const text = encodeData(state);
+    assertOptions(options, { data: 'any', send: 'list' }, 'commit');
+    const { data, send = [] } = options;
+    const text = encodeData(data);
     return record.commit(text === undefined ? undefined : stateOf(text), send, () => {
       this.dataText = text ?? this.dataText;
     });

@@ -82,7 +82,7 @@ export interface ServerSession<Data = unknown> extends Session {
 /** @typeParam Data of {@link ServerSession.data}. */
 export interface CommitOptions<Data = unknown> {
   /** The new {@link ServerSession.data}, also at the node that continues the session. @default it stays as it is */
-  readonly state?: Data | undefined;
+  readonly data?: Data | undefined;
   /** Messages to the client, in order. @default none */
   readonly send?: readonly Body[] | undefined;
 }

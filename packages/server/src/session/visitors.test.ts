@@ -172,7 +172,7 @@ it('ends in a drain when nothing is under way, and none begins then', async () =
   expect((await failure(host.session(visitor))).code).toBe('draining');
   answer('done');
   expect((await reply).text).toBe('done');
-  expect(await drained).toMatchObject({ left: 1, interrupted: 0, lost: 0 });
+  expect(await drained).toMatchObject({ ended: 1, interrupted: 0, lost: 0 });
 });
 
 it('is for visitors of the same server alone', async () => {

@@ -234,16 +234,16 @@ async function loadCharts(): Promise<void> {
 function showDraining({ draining, mode, now, metrics }: AdminState): void {
   byId('draining').hidden = draining === null;
   if (draining === null) return;
-  const { total, left, deadline } = draining;
-  const gone = Math.max(0, total - left);
+  const { total, remaining, deadline } = draining;
+  const gone = Math.max(0, total - remaining);
   byId('draining-left').textContent =
     `${number(gone)} of ${number(total)} ${total === 1 ? 'session has' : 'sessions have'} left`;
   byId<HTMLProgressElement>('draining-bar').value = total === 0 ? 1 : gone / total;
-  const isOpen = left > 0 && deadline > now;
-  const rest = isOpen ? `${clock(deadline - now)} to the deadline` : 'closing what is left';
+  const isOpen = remaining > 0 && deadline > now;
+  const rest = isOpen ? `${clock(deadline - now)} to the deadline` : 'closing those that remain';
   const streams = metrics['streams_open']?.[0]?.value ?? 0;
   byId('draining-rest').textContent =
-    left === 0 ? 'no sessions are left' : `${rest} · ${count(streams, 'stream')} open`;
+    remaining === 0 ? 'no sessions are left' : `${rest} · ${count(streams, 'stream')} open`;
   byId('finish').hidden = !isOpen || mode === 'read';
 }
 

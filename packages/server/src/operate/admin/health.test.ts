@@ -149,7 +149,10 @@ describe('one sentence about a server', () => {
   it('tells trouble before what is only worth a notice', () => {
     const worst = state(
       { sessions_silent: [[{}, 1]], engine_calls_total: [[{ outcome: 'failed' }, 3]] },
-      { engine: 'stalled', draining: { total: 3, left: 1, deadline: NOW + 1 } as AdminState['draining'] },
+      {
+        engine: 'stalled',
+        draining: { total: 3, remaining: 1, deadline: NOW + 1 } as AdminState['draining'],
+      },
     );
     expect(about(worst)).toEqual(['engine', 'silent', 'drain']);
     expect(said(worst)[0]).toContain('The engine does not answer: 3 calls of it failed.');
