@@ -9,6 +9,8 @@ const MAX_GATHERED = 64 * 1024;
 const MAX_UNACKNOWLEDGED = 64 * 1024;
 /** Milliseconds that an acknowledgement waits for a frame to go with. */
 const LAZY_MS = 1_000;
+/** Milliseconds until the head of a stream, which a server sends at once. Each one that does not come doubles them. */
+const FIRST_PATIENCE_MS = 5_000;
 /** Milliseconds in which the server has to read why a connection is closed. */
 const CLOSING_MS = 1_000;
 /** The first byte of a link frame that acknowledges all frames so far. */
@@ -23,6 +25,8 @@ export interface HttpOptions {
   readonly maxRecord: number;
   /** Of each stream: the page goes away for good. The waiting messages are sent at once, and are the last. */
   readonly leaving: Set<() => void>;
+  /** A server has accepted the session before, so a stream that does not open is followed by another. */
+  readonly isAccepted: () => boolean;
   /**
    * Asked before each stream. Resolves to what to call when it is over, or to why there may be none. Pages have it.
    *
@@ -33,9 +37,10 @@ export interface HttpOptions {
 
 /** Each connection is one streamed response of HTTP, and requests up beside it. */
 export function httpStreams(options: HttpOptions, clock: Pick<Clock, 'after'>): ClientTransport {
+  const patience = { ms: FIRST_PATIENCE_MS };
   return {
     name: 'http',
-    open: (url, hello, events) => openStream(options, clock, url, hello(), events),
+    open: (url, hello, events) => openStream(options, clock, patience, url, hello(), events),
     ifSilent: 'a proxy that gathers answers gives none',
   };
 }
@@ -43,6 +48,7 @@ export function httpStreams(options: HttpOptions, clock: Pick<Clock, 'after'>): 
 function openStream(
   options: HttpOptions,
   clock: Pick<Clock, 'after'>,
+  patience: { ms: number },
   url: URL,
   hello: Frame | undefined,
   events: ConnectionEvents,
@@ -69,6 +75,7 @@ function openStream(
   let isLast = false;
   let isOver = false;
   let release: (() => void) | undefined;
+  let cancelSilence: (() => void) | undefined;
   /** The server ends what is under way. */
   let isEnding = false;
   let uploading: Promise<void> | undefined;
@@ -79,6 +86,7 @@ function openStream(
     options.leaving.delete(leave);
     cancelAck?.();
     cancelClosing?.();
+    cancelSilence?.();
     release?.();
     // Node's `fetch` opens a connection in place of each one whose request it aborts.
     if (isEnding || code !== CloseCode.ABNORMAL)
@@ -96,7 +104,15 @@ function openStream(
       if (typeof admitted === 'string') return end(CloseCode.RATE_LIMITED, '', admitted);
       if (isOver) return admitted?.();
       release = admitted;
+      // Node's `fetch` may wait for ever if its connection is accepted and closed at once.
+      if (options.isAccepted())
+        cancelSilence = clock.after(patience.ms, () => {
+          patience.ms *= 2;
+          terminate();
+        });
       const response = await post('stream', body, false);
+      cancelSilence?.();
+      patience.ms = FIRST_PATIENCE_MS;
       const reader = response.body?.getReader();
       // Some servers have a page for each path.
       const isText = response.headers.get('content-type')?.startsWith('text/');

@@ -17,6 +17,7 @@ const GAPS_MS = [30_000, 90_000, 480_000];
 export interface ProbingSession extends Crashable {
   readonly current: { readonly core: Pick<SessionCore, 'state' | 'negotiated'> };
   readonly isStopping: boolean;
+  readonly isAccepted: boolean;
   /** Opens another connection beside the present one, and resumes on it. */
   move(): void;
 }

@@ -13,6 +13,7 @@ const FRAME = Uint8Array.of(1, 2, 3);
 const SESSION = {
   current: { core: { state: 'closed', negotiated: undefined } },
   isStopping: true,
+  isAccepted: true,
   crash() {},
   move() {},
 } as const;

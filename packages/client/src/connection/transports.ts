@@ -53,6 +53,7 @@ export function createModule({
   const given: HttpOptions = {
     maxRecord: Math.max(limits.maxMessageSize, limits.maxHandshakeSize, MIN_RECORD) + RECORD_HEAD,
     leaving: new Set(),
+    isAccepted: () => session.isAccepted,
     admit:
       locks &&
       (async (url, onFreeze) => {
