@@ -88,6 +88,8 @@ export default defineConfig({
     search: {
       provider: 'local',
       options: {
+        // With the words around a hit.
+        detailedView: true,
         miniSearch: { searchOptions: SEARCH_OPTIONS },
         _render(source, env, markdown) {
           if (!isSearched(env.relativePath)) return '';

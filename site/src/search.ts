@@ -5,8 +5,8 @@ export const SEARCH_OPTIONS: SearchOptions = {
   fuzzy: 0.2,
   prefix: true,
   boost: { title: 4, text: 2, titles: 1 },
-  // Names of the reference are for those who know them. Pages get this function as text.
-  boostDocument: (id: string) => (id.startsWith('/api/') ? 0.3 : 1),
+  // Names of the reference are for those who know them, and design is for those who change it. Pages get this function as text.
+  boostDocument: (id: string) => (/^\/(api|design|conformance)\//.test(id) ? 0.3 : 1),
 };
 
 /** Words of other libraries, which a section of `docs/how-do-i.md` answers. */
@@ -42,7 +42,7 @@ export const FOREIGN_WORDS = [
   'error code',
   'resume after reload',
   'job queue',
-  'compression off',
+  'compression',
   'self-signed',
   'scale horizontally',
   'sticky sessions',
@@ -56,13 +56,16 @@ export const FOREIGN_WORDS = [
   'react native',
   'cdn',
   'browser support',
+  'typescript version',
+  'csp',
+  'content security policy',
   'bun',
   'deno',
   'anthropic',
   'ollama',
   'langchain',
   'mcp',
-  'python',
+  'python client',
   'migrate socket.io',
   'api reference',
   'license',

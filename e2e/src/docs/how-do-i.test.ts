@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { ChatOpenAI } from '@langchain/openai';
 import type { ClientSession, SessionStore } from '@parlance/client';
 import { RequestError } from '@parlance/protocol';
 import type { Server } from '@parlance/server';
@@ -10,6 +11,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { startOpenAIUpstream } from '../kit/openai-upstream.js';
 import { createPeers } from '../kit/peers.js';
+import { nginxWith, proxyMissing, startProxyWith } from '../proxies/proxy-server.js';
 
 /** Each block of docs/how-do-i.md is run as it stands, and does what its heading asks for. */
 
@@ -44,6 +46,7 @@ async function run(code: string | undefined, scope: Scope = {}): Promise<Declare
     RequestError,
     createHttpServer,
     createOpenAIGateway,
+    ChatOpenAI,
     connect: peers.dial,
     onRequest: echo,
     ...scope,
@@ -68,6 +71,9 @@ const firstOf = async (session: ClientSession) => {
   for await (const message of session) return message;
   return expect.fail('there is no message');
 };
+
+/** What the block logs goes to `seen`. */
+const consoleOf = (seen: string[]) => ({ log: (...values: unknown[]) => seen.push(values.join(' ')) });
 
 const byToken = ({ token }: { readonly token: string | undefined }) =>
   token === undefined ? null : { principal: token };
@@ -130,13 +136,13 @@ const TRIES: Readonly<Record<string, (blocks: readonly string[]) => Promise<void
     await ann.request('hello');
     expect((await firstOf(ben)).text).toBe('hello');
   },
-  'Show a typing indicator': async ([code]) => {
+  'Show a typing indicator': async ([code, typing]) => {
     const { server } = await run(code);
     const { url } = await server.listen();
     const [ann, ben] = await Promise.all([peers.dial(url), peers.dial(url)]);
     await expect.poll(() => server.group('chat').size).toBe(2);
-    await ann.request('typing');
-    expect((await firstOf(ben)).json()).toEqual({ typing: ann.id });
+    await run(typing, { session: ann });
+    expect((await firstOf(ben)).json()).toEqual({ typing: 'ann' });
   },
   'Show presence: who is online': async ([code]) => {
     const { server, url } = await peers.serve({
@@ -145,7 +151,7 @@ const TRIES: Readonly<Record<string, (blocks: readonly string[]) => Promise<void
     });
     const aborter = new AbortController();
     const seen: string[] = [];
-    const running = run(code, { server, seen, signal: aborter.signal }).catch(() => {});
+    const running = run(code, { server, console: consoleOf(seen), signal: aborter.signal }).catch(() => {});
     await peers.dial(url, { token: 'ann' });
     await expect.poll(() => seen).toContain('ann joined');
     aborter.abort();
@@ -180,7 +186,7 @@ const TRIES: Readonly<Record<string, (blocks: readonly string[]) => Promise<void
   'Notice a disconnect': async ([code]) => {
     const { server, session } = await client();
     const seen: string[] = [];
-    const running = run(code, { session, seen });
+    const running = run(code, { session, console: consoleOf(seen) });
     await server.sessions.get(session.id)?.close({ code: 'over' });
     expect((await running)['code']).toBe('over');
     expect(seen).toContain('closed');
@@ -248,9 +254,9 @@ const TRIES: Readonly<Record<string, (blocks: readonly string[]) => Promise<void
   },
   'Use middleware': async ([code]) => {
     const seen: string[] = [];
-    const { server } = await run(code, { seen });
+    const { server } = await run(code, { console: consoleOf(seen) });
     expect((await (await dial(server)).request('a')).text).toBe('re: a');
-    expect(seen).toEqual(['request']);
+    expect(seen).toEqual([expect.stringMatching(/^request \S+$/)]);
   },
   'Kick a user': async ([code]) => {
     const { server, url } = await peers.serve({ authenticate: byToken, onRequest: echo });
@@ -286,7 +292,7 @@ const TRIES: Readonly<Record<string, (blocks: readonly string[]) => Promise<void
     const session = await peers.dial(url, { token: 'planner', agentId: 'planner' });
     expect((await run(code, { session }))['text']).toBe('done');
   },
-  'Turn compression off': async ([code]) => {
+  'Compression: is it on, and how to turn it off': async ([code]) => {
     const { server } = await run(code);
     const { extensions } = (await dial(server)).negotiated;
     expect(Object.keys(extensions)).toContain('link');
@@ -305,6 +311,30 @@ const TRIES: Readonly<Record<string, (blocks: readonly string[]) => Promise<void
     const drained = run(code, { server });
     expect((await parts.next()).value?.text).toBe('two');
     await drained;
+  },
+  'Run several processes: scale horizontally, sticky sessions': async ([code]) => {
+    const engine = parlance.memoryCluster();
+    const scope = {
+      redis: () => engine,
+      process: { env: { PARLANCE_CLUSTER_SECRET: 'sixteen bytes at least' } },
+    };
+    const [here, there] = [await run(code, scope), await run(code, scope)];
+    const session = await dial(here.server);
+    const { url } = await there.server.listen();
+    expect((await session.request('a')).text).toBe('re: a');
+    expect((await (await peers.dial(url)).request('b')).text).toBe('re: b');
+    expect(here.server.sessions.size + there.server.sessions.size).toBe(2);
+  },
+  'Use LangChain': async ([code]) => {
+    await using upstream = await startOpenAIUpstream();
+    const { session } = await client({ onRequest: createOpenAIGateway({ baseUrl: upstream.baseUrl }) });
+    const { answer, model } = await run(code, { session });
+    const { content } = answer as { content: string };
+    expect(content).toContain('Tokens travel');
+    let streamed = '';
+    for await (const part of await (model as ChatOpenAI).stream('Why?')) streamed += part.text;
+    expect(streamed).toBe(content);
+    expect(upstream.requests.map(({ path }) => path)).toEqual(Array(2).fill('/v1/chat/completions'));
   },
   'Use Anthropic, Ollama, vLLM or another model': async ([code = '']) => {
     const upstream = await startOpenAIUpstream();
@@ -333,6 +363,24 @@ describe('How do I …?', () => {
     await attempt(blocks);
   });
 
+  const missing = proxyMissing('nginx');
+  it.skipIf(missing !== undefined)(
+    missing ?? 'forwards WebSockets and HTTP by the lines for nginx',
+    async () => {
+      const [, lines = expect.fail('there are none')] = /^```nginx\n([\s\S]*?)^```$/m.exec(PAGE) ?? [];
+      const { url } = await peers.serve({ onRequest: echo });
+      const forwarded = lines.replace('127.0.0.1:8765', new URL(url).host);
+      await using nginx = await startProxyWith('nginx', (port, folder) =>
+        nginxWith(folder, `server { listen 127.0.0.1:${port}; ${forwarded} }`),
+      );
+      for (const transport of ['websocket', 'http'] as const) {
+        const session = await peers.dial(`ws://127.0.0.1:${nginx.port}/session`, { transports: [transport] });
+        expect((await session.request('a')).text).toBe('re: a');
+        await session.close();
+      }
+    },
+  );
+
   it('has a link in each answer', () => {
     expect(sections.filter(({ text }) => !/\]\([^)]+\)/.test(text)).map(({ heading }) => heading)).toEqual(
       [],
@@ -341,7 +389,7 @@ describe('How do I …?', () => {
 
   it('has the words for which people look', () => {
     const words =
-      'Express Fastify cookie JWT CORS room broadcast ack typing presence heartbeat ping disconnect reconnect offline timeout size upload rate middleware kick reload queue compression self-signed sticky nginx Docker Kubernetes serverless Next.js React Vue Svelte Native CDN Bun Deno TypeScript Anthropic Ollama vLLM LangChain MCP Python Socket.IO license changelog metrics'.split(
+      'Express Fastify cookie JWT CORS room broadcast ack typing presence heartbeat ping disconnect reconnect offline timeout size upload rate middleware kick reload queue compression self-signed sticky nginx Docker Kubernetes serverless Next.js React Vue Svelte Native CDN Bun Deno TypeScript Anthropic Ollama vLLM LangChain MCP CSP Python Socket.IO license changelog metrics'.split(
         ' ',
       );
     const headings = sections.map(({ heading }) => heading.toLowerCase()).join('\n');

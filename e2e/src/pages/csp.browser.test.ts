@@ -16,8 +16,8 @@ if (missing !== undefined) {
   console.warn(`skipped the tests of the Content-Security-Policy: ${missing}`);
 }
 
-const STRICT = "script-src 'self'";
-const WITH_WASM = "script-src 'self' 'wasm-unsafe-eval'";
+const STRICT = "default-src 'none'; script-src 'self'";
+const WITH_WASM = `${STRICT} 'wasm-unsafe-eval'`;
 
 /** Short, long enough to compress, repeated, and outside of ASCII. */
 const TEXTS = [
@@ -42,7 +42,8 @@ describe.skipIf(missing !== undefined)('a page under a Content-Security-Policy',
   });
 
   async function visit(policy: string): Promise<CspPageResult> {
-    await using files = await serveCompressed(bundle.folder, { 'content-security-policy': policy });
+    const headers: Record<string, string> = {};
+    await using files = await serveCompressed(bundle.folder, headers);
     const server = createServer({
       origins: [files.origin],
       onRequest: createResponder(),
@@ -52,6 +53,8 @@ describe.skipIf(missing !== undefined)('a page under a Content-Security-Policy',
     });
     try {
       const { url } = await server.listen();
+      const { host } = new URL(url);
+      headers['content-security-policy'] = `${policy}; connect-src ws://${host} http://${host}`;
       const query = new URLSearchParams({ server: url, texts: JSON.stringify(TEXTS) });
       await using opened = await openPage(browser, `${files.origin}/?${query}`);
       // Not `waitForFunction`, which needs `eval`.
