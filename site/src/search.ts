@@ -5,8 +5,8 @@ export const SEARCH_OPTIONS: SearchOptions = {
   fuzzy: 0.2,
   prefix: true,
   boost: { title: 4, text: 2, titles: 1 },
-  // Names of the reference are for those who know them, and design is for those who change it. Pages get this function as text.
-  boostDocument: (id: string) => (/^\/(api|design|conformance)\//.test(id) ? 0.3 : 1),
+  // Names of the reference and of the protocol are for those who know them, and design is for those who change it. Pages get this function as text.
+  boostDocument: (id: string) => (/^\/(api|design|conformance|protocol)\//.test(id) ? 0.3 : 1),
 };
 
 /** Words of other libraries, which a section of `docs/how-do-i.md` answers. */
@@ -30,6 +30,7 @@ export const FOREIGN_WORDS = [
   'ping interval',
   'ping timeout',
   'disconnect',
+  'disconnect event',
   'reconnect delay',
   'offline queue',
   'timeout of a request',
@@ -50,6 +51,15 @@ export const FOREIGN_WORDS = [
   'docker',
   'kubernetes',
   'serverless',
+  'lambda',
+  'authentication',
+  'refresh token',
+  'offline messages',
+  'reconnection',
+  'throttle',
+  'ban user',
+  'release notes',
+  'support policy',
   'next.js',
   'vue',
   'svelte',

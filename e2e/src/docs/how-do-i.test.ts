@@ -98,7 +98,7 @@ const TRIES: Readonly<Record<string, (blocks: readonly string[]) => Promise<void
     await session.close();
     http.close();
   },
-  'Log in with a cookie': async ([code]) => {
+  'Authentication: log in with a cookie': async ([code]) => {
     const findUser = (cookie: string | undefined) => (cookie === 'id=7' ? { principal: 'ann' } : null);
     const { server } = await run(code, { findUser });
     const { url } = await server.listen();
@@ -106,7 +106,7 @@ const TRIES: Readonly<Record<string, (blocks: readonly string[]) => Promise<void
     expect((await session.request('')).text).toBe('hello ann');
     await expect(peers.dial(url)).rejects.toThrow('credentials are required');
   },
-  'Log in with a JWT, and renew the token': async ([server, client]) => {
+  'Log in with a JWT, and renew or refresh the token': async ([server, client]) => {
     const verify = (token: string | undefined) =>
       token === 'good' ? { sub: 'ann', exp: Date.now() / 1000 + 3600 } : null;
     const found = await run(server, { verify });
@@ -183,7 +183,7 @@ const TRIES: Readonly<Record<string, (blocks: readonly string[]) => Promise<void
     const { server } = await run(code);
     expect((await (await dial(server)).request('a')).text).toBe('re: a');
   },
-  'Notice a disconnect': async ([code]) => {
+  'Notice a disconnect event': async ([code]) => {
     const { server, session } = await client();
     const seen: string[] = [];
     const running = run(code, { session, console: consoleOf(seen) });
@@ -191,7 +191,7 @@ const TRIES: Readonly<Record<string, (blocks: readonly string[]) => Promise<void
     expect((await running)['code']).toBe('over');
     expect(seen).toContain('closed');
   },
-  'Set the reconnect delay': async ([code]) => {
+  'Set the reconnect delay: reconnection': async ([code]) => {
     const { url } = await client();
     const { patient } = await run(code, { url });
     expect((await (patient as ClientSession).request('a')).text).toBe('re: a');
@@ -205,7 +205,7 @@ const TRIES: Readonly<Record<string, (blocks: readonly string[]) => Promise<void
     await later.listen({ port: Number(port) });
     expect((await ((await running)['waiting'] as ClientSession).request('a')).text).toBe('re: a');
   },
-  'Queue what is sent offline': async ([code]) => {
+  'Queue what is sent offline: offline messages': async ([code]) => {
     const heard: string[] = [];
     const { session } = await client({
       async onSession(session) {
@@ -247,7 +247,7 @@ const TRIES: Readonly<Record<string, (blocks: readonly string[]) => Promise<void
     const session = await dial((await run(server)).server);
     expect((await run(client, { session }))['answer']).toBe('6 bytes');
   },
-  'Set a rate limit': async ([code]) => {
+  'Set a rate limit: throttle clients': async ([code]) => {
     const { server } = await run(code);
     const session = await dial(server);
     expect(session.negotiated.limits.messagesPerMinute).toBe(600);
@@ -258,7 +258,7 @@ const TRIES: Readonly<Record<string, (blocks: readonly string[]) => Promise<void
     expect((await (await dial(server)).request('a')).text).toBe('re: a');
     expect(seen).toEqual([expect.stringMatching(/^request \S+$/)]);
   },
-  'Kick a user': async ([code]) => {
+  'Kick or ban a user: disconnect somebody': async ([code]) => {
     const { server, url } = await peers.serve({ authenticate: byToken, onRequest: echo });
     const [ann, ben] = await Promise.all(['ann', 'ben'].map((token) => peers.dial(url, { token })));
     await run(code, { server });
@@ -368,14 +368,21 @@ describe('How do I …?', () => {
     missing ?? 'forwards WebSockets and HTTP by the lines for nginx',
     async () => {
       const [, lines = expect.fail('there are none')] = /^```nginx\n([\s\S]*?)^```$/m.exec(PAGE) ?? [];
-      const { url } = await peers.serve({ onRequest: echo });
+      const { url } = await peers.serve({
+        authenticate: byToken,
+        trustedProxies: ['127.0.0.1'],
+        onRequest: (_request, { session }) => session.remoteAddress,
+      });
       const forwarded = lines.replace('127.0.0.1:8765', new URL(url).host);
       await using nginx = await startProxyWith('nginx', (port, folder) =>
         nginxWith(folder, `server { listen 127.0.0.1:${port}; ${forwarded} }`),
       );
       for (const transport of ['websocket', 'http'] as const) {
-        const session = await peers.dial(`ws://127.0.0.1:${nginx.port}/session`, { transports: [transport] });
-        expect((await session.request('a')).text).toBe('re: a');
+        const session = await peers.dial(`ws://127.0.0.1:${nginx.port}/session`, {
+          token: 'ann',
+          transports: [transport],
+        });
+        expect((await session.request('where am I?')).text).toBe('127.0.0.1');
         await session.close();
       }
     },
