@@ -125,7 +125,7 @@ def test_events_of_a_durable_session_are_handled_once_while_its_servers_are_kill
                 # A reply comes when all before it is recorded, at a process that has the session.
                 await session.request()
                 await asyncio.to_thread(tell, "10")
-                await session.request()
+                assert (await session.request()).json()["told"] == kill * 10 + 10
                 for number in range(kill * 10 + 1, kill * 10 + 11):
                     emitted.append(asyncio.create_task(session.emit("counted", number)))
                     emitted.append(asyncio.create_task(session.emit("saved", {"id": number})))
