@@ -7,12 +7,14 @@ import random
 import signal
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import parlance
 from conftest import QUICK, Proxy, Server, run, spawn, tally
 from parlance import Message, ParlanceError, RequestContext
+from parlance.transports.dialer import Dialer
 
 
 async def cutting(proxy: Proxy, seed: int) -> None:
@@ -172,6 +174,61 @@ def test_a_session_is_left_to_the_next_object(server: Server) -> None:
             assert (await tally(session, 2))["messages"] == 2
         async with server.connect(store=store) as session:
             assert session.id != first
+
+    run(main())
+
+
+@pytest.mark.parametrize("when", ["before an attempt", "in an attempt"])
+def test_a_session_is_left_while_it_connects_again(server: Server, when: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        store, opens, reached, may_go_on = parlance.MemoryStore(), Dialer.open, asyncio.Event(), asyncio.Event()
+
+        async def open_late(self: Dialer, name: str, *, soon: bool = False) -> Any:
+            connection = await opens(self, name, soon=soon)
+            reached.set()
+            await may_go_on.wait()
+            return connection
+
+        waits = when == "before an attempt"
+        reconnect = parlance.Reconnect(min_delay=36_000, max_delay=36_000) if waits else QUICK
+        async with Proxy(server.url).serving() as proxy:
+            session = await parlance.connect(proxy.url, token="ann", reconnect=reconnect, store=store)
+            first = session.id
+            monkeypatch.setattr(Dialer, "open", open_late)
+            proxy.cut()
+            while session.state != "suspended":
+                await asyncio.sleep(0.01)
+            if not waits:
+                await reached.wait()
+            leaving = asyncio.create_task(session.detach())
+            await asyncio.sleep(0)
+            may_go_on.set()
+            await leaving
+            async with parlance.connect(proxy.url, token="ann", store=store) as session:
+                assert (session.id, session.is_rebuilt) == (first, True)
+
+    run(main())
+
+
+@pytest.mark.parametrize("way", ["fails", "is cancelled"])
+def test_a_session_in_a_store_waits_for_a_process_that_reaches_the_server(server: Server, way: str) -> None:
+    async def main() -> None:
+        store = parlance.MemoryStore()
+        async with Proxy(server.url).serving() as proxy:
+            async with parlance.connect(proxy.url, token="ann", store=store) as session:
+                first = session.id
+                await session.detach()
+            proxy.is_refusing = way == "fails"
+            session = parlance.connect(proxy.url, token="ann", store=store, reconnect=False)
+            opening = asyncio.create_task(session.open())
+            if way == "is cancelled":
+                # Its HELLO is on the way, and nothing comes back.
+                proxy.on_bytes = lambda total: opening.cancel() if total > 0 else None
+            with pytest.raises((ParlanceError, asyncio.CancelledError)):
+                await opening
+            proxy.is_refusing, proxy.on_bytes = False, lambda total: None
+            async with parlance.connect(proxy.url, token="ann", store=store) as session:
+                assert (session.id, session.is_rebuilt) == (first, True)
 
     run(main())
 

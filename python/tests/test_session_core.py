@@ -289,6 +289,25 @@ def test_closing_is_bounded_and_a_frame_after_close_is_refused() -> None:
     assert violation(peer, b"\x10\x00\x00x") == 4400
 
 
+def test_a_session_that_closes_for_a_drain_is_followed_although_another_node_ends_it() -> None:
+    peer = Peer().established()
+    peer.says("GOAWAY", {"retry_after_ms": 0})
+    assert "CLOSE" in types_of(peer.written())
+    assert peer.core.lost(peer.now, 1006) == []
+    peer.open()
+    # This node does not drain, and says nothing of it.
+    peer.accepts(resume={"recovered": True, "received": 0})
+    assert peer.core.link is not None
+    peer.core.link.open(Body(frames.REQUEST, b"waits for the next one"), None)
+    assert types_of(peer.written()) == ["0x18", "CLOSE"]
+    assert peer.says("CLOSE")[-1] == Leave(1000)
+    assert peer.core.lost(peer.now, 1000) == []
+    peer.open()
+    peer.accepts()
+    assert types_of(peer.written()) == ["0x11"]
+    assert not peer.core.is_draining
+
+
 def test_a_rejection_says_when_to_come_back() -> None:
     peer = Peer()
     peer.open()

@@ -121,6 +121,9 @@ class Driver:
                 failure = failure or error
                 continue
             ready = None
+            if self._is_finished():
+                await connection.close()
+                break
             opened = self._loop.time()
             code = await self._carry(connection, token, PATIENCE if has_other else None)
             if self._is_answered or not has_other or self._is_finished():
@@ -202,7 +205,6 @@ class Driver:
     async def _carry(self, connection: Connection, token: str | None, patience: float | None) -> int:
         self._connection, self._leaving = connection, None
         self._is_answered = False
-        # The server may have read HELLO: another code would end the session.
         silence = patience and self._loop.call_later(patience, self._leave, errors.TIMEOUT)
         self.core.open(self._loop.time(), token)
         writer = asyncio.create_task(self._write(connection))
@@ -236,7 +238,8 @@ class Driver:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
-            await connection.close()
+            # The server may have read HELLO: another code would end the session.
+            await connection.close(errors.TIMEOUT if self.is_left_in_store else errors.NORMAL)
         return self._leaving[0] if self._leaving is not None else code
 
     def _answered(self, connection: Connection) -> None:
@@ -355,7 +358,7 @@ class Driver:
             try:
                 await asyncio.wait_for(connection.wait_closed(), _REJECT_PATIENCE)
             except TimeoutError:
-                await connection.close(errors.NORMAL)
+                self._leave(errors.TIMEOUT)
 
     # --- credentials
 
@@ -402,6 +405,11 @@ class Driver:
 
     # --- the end
 
+    @property
+    def is_left_in_store(self) -> bool:
+        """Whether the session of a former process was not taken up, and waits for the next attempt."""
+        return not self.has_begun and self.core.ticket is not None
+
     def stop(self) -> None:
         """Do not connect again."""
         self.is_stopping = True
@@ -409,7 +417,7 @@ class Driver:
 
     def detach(self) -> None:
         """Leave the session to the next process."""
-        self.is_stopping = True
+        self.stop()
         self._leave(errors.DETACHED)
 
     async def _close(self) -> None:

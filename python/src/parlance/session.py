@@ -168,8 +168,9 @@ class Session(Verbs):
 
     async def _end(self, endpoint: Endpoint, error: ParlanceError | None) -> None:
         """End the session: every waiting call fails or returns, and no task is left."""
+        is_left = self._is_detached or endpoint.driver.is_left_in_store
         await endpoint.end(error)
-        self._setup.release(not self._is_detached)
+        self._setup.release(not is_left)
         if self._closed is not None and not self._closed.done():
             self._closed.set_result(self._how(endpoint, error))
 

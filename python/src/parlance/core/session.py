@@ -228,13 +228,16 @@ class SessionCore:
         return [*events, Established(agreement, is_new=True, is_rebuilt=False)]
 
     def _established(self, now: float) -> None:
-        self._resumption.rebuilds = self._is_waiting = self.is_draining = False
+        self._resumption.rebuilds = self._is_waiting = False
+        # A session that this end closes for the drain is followed by another one, also if another node ends it.
+        is_closing = not self.closing.is_open
+        self.is_draining = self.is_draining and is_closing
         self.is_established = True
         self.is_over = False
         self.end = None
         self._accept_due = self._resumption.lost_at = math.inf
         if self.link is not None:
-            self.link.outbox.holds_openings = False
+            self.link.outbox.holds_openings = is_closing
 
     # --- control messages after ACCEPT
 
