@@ -205,8 +205,8 @@ export class ClientRole implements Role {
       return session.handleSuperseded(notResumed(answer), frame);
     }
     session.handleResumed();
-    // A server that still drains says so again.
-    this.#drain(undefined);
+    // A server that still drains says so again. A session that closes for it is followed by another one all the same.
+    if (session.lifecycle === LifecycleState.SUSPENDED) this.#drain(undefined);
     this.#ticket?.renew(answer);
     const { rebuilt, reason } = answer;
     // Before anything comes again. A session that closes awaits nothing that the record lacks.

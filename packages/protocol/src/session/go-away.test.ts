@@ -253,6 +253,20 @@ describe('a session that has resumed', () => {
     expect(errorCode(() => client.core.channel.request(BODY))).toBe('draining');
   });
 
+  it('still knows why it closes if it does so for the drain, and a server that does not drain ends it', () => {
+    const simulation = createSimulation({ client: { capabilities }, server: { capabilities } });
+    const { client, settle, cut, inject } = simulation;
+    settle();
+    inject('server', encodeControl({ type: 'GOAWAY', sessionId: 'sess_test', timestamp: 1, payload: GOAWAY }));
+    settle();
+    client.core.close('CLIENT_SHUTDOWN', '', 0);
+    cut();
+    simulation.reconnect();
+    settle();
+    expect(eventsOf(client, 'ended')).toEqual([{ type: 'ended', error: undefined }]);
+    expect(client.core.goAway).toMatchObject(GOAWAY);
+  });
+
   it('is served what it has asked for before it has read GOAWAY again', () => {
     const simulation = createSimulation({ client: { capabilities }, server: { capabilities }, delayMs: 20 });
     const { server, advance, cut, inject } = simulation;
