@@ -18,8 +18,10 @@ from .handlers import Tokens
 #: The bytes of calls that may wait while there is no session.
 _MAX_WAITING: Final = 4 * 1024 * 1024
 
+Fail = Callable[[ParlanceError], None]
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class CallOptions:
     """Options of `send`, `request` and `stream`."""
 
@@ -49,53 +51,28 @@ class CallOptions:
         return body
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A call: what it does once there is a session, and what if there never is one."""
-
-    write: Callable[[], None]
-    fail: Callable[[ParlanceError], None]
-    size: int
-
-    def run(self) -> None:
-        """Do it."""
-        try:
-            self.write()
-        except ParlanceError as error:
-            self.fail(error)
-
-
 class WaitingCalls:
-    """Calls that wait for a session, in their order."""
+    """Calls that wait for a session, in their order: what each does then, and what if there never is one."""
 
     __slots__ = ("_calls", "size")
 
     def __init__(self) -> None:
-        self._calls: deque[Call] = deque()
+        self._calls: deque[tuple[Callable[[], None], Fail]] = deque()
         self.size = 0
 
     def __len__(self) -> int:
         return len(self._calls)
 
-    def add(self, call: Call) -> None:
+    def add(self, write: Callable[[], None], fail: Fail, size: int) -> None:
         """Let a call wait; it fails with `over_budget` if too much waits."""
-        if self.size + call.size > _MAX_WAITING:
-            call.fail(ParlanceError("over_budget", "more than 4 MiB wait for a session"))
+        if self.size + size > _MAX_WAITING:
+            fail(ParlanceError("over_budget", "more than 4 MiB wait for a session"))
             return
-        self._calls.append(call)
-        self.size += call.size
+        self._calls.append((write, fail))
+        self.size += size
 
-    def run(self) -> None:
-        """There is a session."""
-        for call in self._take():
-            call.run()
-
-    def fail(self, error: ParlanceError) -> None:
-        """There will be none."""
-        for call in self._take():
-            call.fail(error)
-
-    def _take(self) -> deque[Call]:
+    def take(self) -> deque[tuple[Callable[[], None], Fail]]:
+        """Return all of them, which wait no more."""
         calls, self._calls, self.size = self._calls, deque(), 0
         return calls
 

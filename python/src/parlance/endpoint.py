@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from .calls import Call, CallOptions, WaitingCalls
+from .calls import CallOptions, Fail, WaitingCalls
 from .codecs.coder import Coder
 from .core.errors import ParlanceError
 from .core.events import (
@@ -105,20 +105,28 @@ class Endpoint:
         failure = error or ParlanceError("session_closed", "the session is closed")
         for event in self.core.abandon(failure):
             self.handle(event)
-        self.waiting.fail(failure)
+        self.fail_waiting(failure)
         self.messages.end(error)
         await self.handlers.close()
         if not self.opened.done():
             self.opened.set_exception(failure)
 
-    def call(self, call: Call) -> None:
+    def call(self, write: Callable[[], None], fail: Fail, size: int) -> None:
         """Do it now, or as soon as there is a session."""
         if self.state in ("closing", "closed"):
-            call.fail(ParlanceError("session_closed", "the session is closed"))
-        elif self.core.link is not None and not self.core.is_over:
-            call.run()
+            fail(ParlanceError("session_closed", "the session is closed"))
+        elif self.core.link is None or self.core.is_over:
+            self.waiting.add(write, fail, size)
         else:
-            self.waiting.add(call)
+            try:
+                write()
+            except ParlanceError as error:
+                fail(error)
+
+    def fail_waiting(self, error: ParlanceError) -> None:
+        """There will be no session for calls that wait for one."""
+        for _, fail in self.waiting.take():
+            fail(error)
 
     def consume(self, stream: Stream | None, charge: int) -> None:
         """Give credit back for what was read."""
@@ -211,7 +219,8 @@ class Endpoint:
         self.peer_closes = None
         if not self.opened.done():
             self.opened.set_result(None)
-        self.waiting.run()
+        for write, fail in self.waiting.take():
+            self.call(write, fail, 0)
 
     def _reset(self, event: SessionReset) -> None:
         _log.warning("reset: %s", event.reason)

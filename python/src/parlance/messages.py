@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: `Message.bytes` hides the name of the type.
 _Bytes = bytes
-_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _SHOWN: Final = 60
 
 
@@ -123,7 +123,7 @@ class Message:
         """The metadata; an empty map if there are none."""
         if self._metadata is None:
             try:
-                self._metadata = MappingProxyType(metadata_of(self._body.metadata)) if self._body.metadata else _NOTHING
+                self._metadata = MappingProxyType(metadata_of(self._body.metadata)) if self._body.metadata else NOTHING
             except ParlanceError as error:
                 self.failure = error
                 raise

@@ -14,7 +14,7 @@ from .core.events import ReceivedBody
 from .core.maps import metadata_of
 from .core.streams import Stream
 from .inbox import Inbox
-from .messages import Message, join
+from .messages import NOTHING, Message, join
 
 if TYPE_CHECKING:
     from .endpoint import Endpoint
@@ -33,7 +33,7 @@ class Reply:
         self._endpoint = endpoint
         self.stream: Stream | None = None
         self._inbox: Inbox[Message] = Inbox()
-        self._metadata: Mapping[str, Any] = MappingProxyType({})
+        self._metadata = NOTHING
         self._raw_metadata: bytes | None = None
         self._kept: Mapping[str, Any] | None = None
         self._taken = 0

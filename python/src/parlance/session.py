@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Generator, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
-from .calls import Call, CallOptions, frozen
+from .calls import CallOptions, frozen
 from .core.agreement import Agreement
 from .core.errors import ParlanceError, is_application_code
 from .core.frames import MESSAGE, REQUEST
@@ -119,7 +119,7 @@ class Session(Verbs):
             self._stated = (code, reason)
             core.close(endpoint.driver.now(), code=code, message=reason)
             endpoint.state = "closing"
-            endpoint.waiting.fail(ParlanceError("session_closed", "the session is closed"))
+            endpoint.fail_waiting(ParlanceError("session_closed", "the session is closed"))
             endpoint.driver.stop()
         try:
             await asyncio.shield(asyncio.gather(task, return_exceptions=True))
@@ -293,7 +293,7 @@ class Session(Verbs):
             future.set_result(None)
             endpoint.wake()
 
-        endpoint.call(Call(write, lambda error: None if future.done() else future.set_exception(error), len(content)))
+        endpoint.call(write, lambda error: None if future.done() else future.set_exception(error), len(content))
         await future
         while endpoint.state != "closed" and endpoint.link.outbox.queued_bytes > _MAX_QUEUED:
             await endpoint.drained()
@@ -365,7 +365,7 @@ class Session(Verbs):
                 reply.stream = endpoint.link.open(endpoint.prepare(REQUEST, content, options), reply)
                 endpoint.wake()
 
-        endpoint.call(Call(write, reply.fail, len(content)))
+        endpoint.call(write, reply.fail, len(content))
 
     async def flush(self) -> None:
         """Wait until everything that was sent is acknowledged.
@@ -408,5 +408,5 @@ class Session(Verbs):
             reply.stream.is_tensor = True
             endpoint.wake()
 
-        endpoint.call(Call(write, reply.fail, 0))
+        endpoint.call(write, reply.fail, 0)
         await reply.whole()

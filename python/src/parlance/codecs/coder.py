@@ -22,7 +22,7 @@ _MIN_COMPRESSED: Final = 64
 _NAMES: Final = {normalized(name): codec for name, codec in CODEC_OF.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Content:
     """The content that an application sends, as bytes that it cannot change any more."""
 

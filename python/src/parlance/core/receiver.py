@@ -91,15 +91,15 @@ class Receiver:
             return None
         if stream is not None and stream.assembly is not None:
             return self._continue_body(kind, stream, stream.assembly, data, at)
-        if kind == CHUNK and stream is not None and at < len(data) and data[at] in self._bare:
-            return self._receive_part(stream, data, at)
+        if kind >= RESPONSE and stream is not None and at < len(data) and data[at] in self._bare:
+            return self._receive_bare(kind, stream, data, at)
         head = self._rules.read(kind, data, at)
         if stream is None or kind == REQUEST:
             stream = self._open_peer(number)
         return self._begin_body(kind, stream, head, self._aliases.name_of(head.agent), data, at)
 
-    def _receive_part(self, stream: Stream, data: bytes, at: int) -> Event | None:
-        """Take a part in one frame whose head is its codec: most frames are such."""
+    def _receive_bare(self, kind: int, stream: Stream, data: bytes, at: int) -> Event | None:
+        """Take a reply or a part in one frame whose head is its codec: most frames are such."""
         charge = len(data) - at - 1 + BODY_CHARGE
         if charge - BODY_CHARGE > self._max_received:
             raise ParlanceError("message_too_large", f"a body above {self._max_received} bytes")
@@ -108,7 +108,7 @@ class Receiver:
         if self._credit.has_waiting:
             self._credit.arrived(stream, 0)
         body = ReceivedBody(data[at], data[at + 1 :], None, None, None, False, None, charge)
-        return self._deliver(CHUNK, stream, body)
+        return self._deliver(kind, stream, body)
 
     def _open_peer(self, number: int) -> Stream:
         limits, peer = self._limits, self._link.agreement.link
