@@ -213,15 +213,15 @@ class Driver:
         try:
             core, loop, handle, wake = self.core, self._loop, self._handle_event, self._wake.set
             while True:
-                data = await connection.recv()
-                if self._leaving is not None:
-                    continue
-                if not self._is_answered:
-                    self._answered(connection)
-                    if silence:
-                        silence.cancel()
-                for event in core.receive(data, loop.time()):
-                    handle(event)
+                for data in await connection.recv_all():
+                    if self._leaving is not None:
+                        break
+                    if not self._is_answered:
+                        self._answered(connection)
+                        if silence:
+                            silence.cancel()
+                    for event in core.receive(data, loop.time()):
+                        handle(event)
                 wake()
         except ConnectionClosed as closed:
             code = closed.rcvd.code if closed.rcvd is not None else errors.ABNORMAL

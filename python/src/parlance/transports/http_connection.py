@@ -8,7 +8,6 @@ import importlib
 import importlib.util
 import math
 import ssl
-from collections import deque
 from collections.abc import AsyncIterator
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
@@ -93,7 +92,7 @@ class HttpConnection:
         self._loop = asyncio.get_running_loop()
         self._over: asyncio.Future[None] = self._loop.create_future()
         self._closing = asyncio.Lock()
-        self._frames: deque[bytes] = deque()
+        self._frames: list[bytes] = []
         self._response: Any = None
         self._chunks: AsyncIterator[bytes]
         self._wake = asyncio.Event()
@@ -129,8 +128,8 @@ class HttpConnection:
         closed = self._core.closed
         return ConnectionClosedError(Close(*closed) if closed is not None else None, None)
 
-    async def recv(self) -> bytes:
-        """Return the next frame of the server.
+    async def recv_all(self) -> list[bytes]:
+        """Return the frames of the server that have arrived; it waits for the first.
 
         Raises
         ------
@@ -140,7 +139,8 @@ class HttpConnection:
             if self._is_over:
                 raise self._ended()
             await self._read()
-        return self._frames.popleft()
+        frames, self._frames = self._frames, []
+        return frames
 
     async def _read(self) -> None:
         """Read what has arrived; `close` of another task interrupts it."""

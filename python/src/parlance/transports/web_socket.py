@@ -10,6 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidHandshake, InvalidStatus, InvalidURI, WebSocketException
+from websockets.protocol import State
 from websockets.typing import Subprotocol
 
 from ..core.errors import ParlanceError
@@ -17,6 +18,13 @@ from ..core.errors import ParlanceError
 _SUBPROTOCOL: Final = Subprotocol("m2m.v1")
 _SCHEMES: Final = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 _CLOSE_TIMEOUT: Final = 2.0
+#: No more is read while so many bytes of frames wait for the session.
+_MAX_UNREAD: Final = 1024 * 1024
+#: The first byte of a binary frame that is a whole message, and of CLOSE, PING and PONG.
+_WHOLE_BINARY: Final = 0x82
+_CONTROL: Final = frozenset({0x88, 0x89, 0x8A})
+#: How many bytes the length takes behind these second bytes.
+_LONG: Final = {126: 2, 127: 8}
 
 
 def check_url(url: str) -> str:
@@ -37,7 +45,83 @@ def check_url(url: str) -> str:
 
 
 class WebSocket(ClientConnection):
-    """A WebSocket that writes frames together: a system call for each costs more than everything else about it."""
+    """A WebSocket that reads and writes frames together: a coroutine or a system call for each costs more than the rest.
+
+    It takes whole binary frames out of what arrives. The library gets control frames, and everything from the first
+    frame on that is something else.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._frames: list[bytes | str] = []
+        self._size = 0
+        #: The beginning of a frame.
+        self._rest = b""
+        self._is_left = False
+        self._arrived = asyncio.Event()
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of the server."""
+        if self._is_left or self.protocol.state is State.CONNECTING:
+            # It is not known where the frames of a server begin that speaks before it is asked.
+            self._is_left = self._is_left or not data.endswith(b"\r\n\r\n")
+            super().data_received(data)
+            return
+        data = self._rest + data
+        at, most = 0, self.protocol.max_message_size or 0
+        while len(data) - at > 1:
+            first, second = data[at : at + 2]
+            start = at + 2 + _LONG.get(second, 0)
+            length = int.from_bytes(data[at + 2 : start]) if second in _LONG else second
+            is_control = first in _CONTROL and second < 126
+            if not is_control and (first != _WHOLE_BINARY or second > 127 or length > most):
+                self._leave(data[at:])
+                return
+            end = start + length
+            if start > len(data) or end > len(data):
+                break
+            if is_control:
+                super().data_received(data[at:end])
+                if self.protocol.state is not State.OPEN:
+                    self._leave(data[end:])
+                    return
+            else:
+                self._frames.append(data[start:end])
+            at = end
+        self._rest = data[at:]
+        self._size += at
+        if self._frames:
+            self._arrived.set()
+        if self._size > _MAX_UNREAD:
+            self.transport.pause_reading()
+
+    def _leave(self, data: bytes) -> None:
+        """Leave the rest of what arrives to the library."""
+        self._is_left = True
+        self._arrived.set()
+        super().data_received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Take note of the end."""
+        super().connection_lost(exc)
+        self._is_left = True
+        self._arrived.set()
+
+    async def recv_all(self) -> list[bytes | str]:
+        """Return the frames that have arrived; it waits for the first.
+
+        Raises
+        ------
+        websockets.exceptions.ConnectionClosed
+        """
+        while not self._frames:
+            if self._is_left:
+                return [await self.recv()]
+            self._arrived.clear()
+            await self._arrived.wait()
+        frames, self._frames, self._size = self._frames, [], 0
+        self.transport.resume_reading()
+        return frames
 
     async def send_all(self, frames: list[bytes]) -> None:
         """Send frames; it waits while the socket takes no more.
