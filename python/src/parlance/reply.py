@@ -30,7 +30,7 @@ class Reply:
     """
 
     def __init__(self, endpoint: Endpoint, *, is_whole: bool = False) -> None:
-        self._endpoint = endpoint
+        self.endpoint = endpoint
         self.stream: Stream | None = None
         self._inbox: Inbox[Message] = Inbox()
         self._metadata = NOTHING
@@ -77,7 +77,7 @@ class Reply:
         try:
             while (part := await self._inbox.take()) is not None:
                 self._taken += 1
-                self._endpoint.consume(self.stream, part.charge)
+                self.endpoint.consume(self.stream, part.charge)
                 yield part
         finally:
             self.cancel()
@@ -97,7 +97,7 @@ class Reply:
         self.is_over = True
         self._inbox.end()
         self._inbox.clear()
-        self._endpoint.cancel(self)
+        self.endpoint.cancel(self)
 
     async def stop(self) -> None:
         """Stop the handler of a reply that is followed, from any session of its owner.
@@ -109,7 +109,7 @@ class Reply:
         """
         if self.kept_id is None:
             raise ParlanceError("unknown_reply", "this reply is not kept, or its first part has not come")
-        await self._endpoint.session.stop_reply(self.kept_id)
+        await self.endpoint.session.stop_reply(self.kept_id)
 
     async def whole(self) -> Message:
         """Return the whole reply of a request whose parts are not read one by one."""
@@ -129,7 +129,7 @@ class Reply:
         if body.metadata is not None:
             self._learn(body.metadata)
             if not body.data:
-                self._endpoint.consume(self.stream, body.charge)
+                self.endpoint.consume(self.stream, body.charge)
                 return
         if body.codec == frames.TOKEN_NATIVE:
             if self._part_text is None:
@@ -137,7 +137,7 @@ class Reply:
                 self._part_text = PartText(bytes(held))
         else:
             self._end_tokens()
-        message = Message(body, self._endpoint.coder, part_text=self._part_text)
+        message = Message(body, self.endpoint.coder, part_text=self._part_text)
         if self._whole is not None:
             self._collect(message)
         else:
@@ -150,7 +150,7 @@ class Reply:
         if body.metadata is not None:
             self._learn(body.metadata)
         self.is_over = True
-        message = Message(body, self._endpoint.coder)
+        message = Message(body, self.endpoint.coder)
         if self._whole is not None:
             if not self._whole.done():
                 self._whole.set_result(message)
@@ -195,12 +195,12 @@ class Reply:
 
     def _collect(self, part: Message) -> None:
         self._collected += part.charge
-        most = self._endpoint.limits.max_message_size
+        most = self.endpoint.limits.max_message_size
         if self._collected > most:
             self.handle_end(ParlanceError("message_too_large", f"a reply of more than {most} bytes; read it in parts"))
             return
         self._parts.append(part)
-        self._endpoint.consume(self.stream, part.charge)
+        self.endpoint.consume(self.stream, part.charge)
 
     def _settle(self, error: BaseException | None = None) -> None:
         if self._whole is None or self._whole.done():
@@ -208,6 +208,6 @@ class Reply:
         try:
             if error is not None:
                 raise error
-            self._whole.set_result(join(self._parts, self._endpoint.coder, self._raw_metadata))
+            self._whole.set_result(join(self._parts, self.endpoint.coder, self._raw_metadata))
         except ParlanceError as failure:
             self._whole.set_exception(failure)

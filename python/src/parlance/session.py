@@ -356,7 +356,7 @@ class Session(Verbs):
         return reply
 
     def _ask(self, reply: Reply, body: object, options: CallOptions) -> None:
-        endpoint = self._open
+        endpoint = reply.endpoint
         content = frozen(body)
 
         def write() -> None:

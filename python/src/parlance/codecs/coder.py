@@ -186,12 +186,12 @@ class Coder:
         data, expanded = body.data, body.expanded or 0
         if self._key is not None:
             return check_length(m2m.decode(data, expanded, key=self._key), expanded)
+        if body.codec == PLAIN:
+            return data
         most = min(self._max_received, bound_of(len(data)))
         if expanded > most:
             raise ParlanceError("decompressed_too_large", f"a body states {expanded} bytes")
         match body.codec:
-            case frames.PLAIN:
-                return data
             case frames.BROTLI:
                 return check_length(brotli.decode(data, expanded), expanded)
             case frames.DICTIONARY:

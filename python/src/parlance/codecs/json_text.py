@@ -44,9 +44,10 @@ def parse(text: str) -> Any:
 
 def _bound(text: str) -> None:
     containers = text.count("[") + text.count("{")
-    estimate = len(text) + 88 * containers + 24 * text.count(",") + 40 * text.count('"')
-    if estimate > MAX_MEMORY:
-        raise ParlanceError("too_many_values", "the value of a JSON document would take too much memory")
+    if 89 * len(text) > MAX_MEMORY:
+        estimate = len(text) + 88 * containers + 24 * text.count(",") + 40 * text.count('"')
+        if estimate > MAX_MEMORY:
+            raise ParlanceError("too_many_values", "the value of a JSON document would take too much memory")
     if containers > MAX_DEPTH and _depth(text) > MAX_DEPTH:
         raise ParlanceError("json_too_deep", f"JSON of more than {MAX_DEPTH} levels")
 

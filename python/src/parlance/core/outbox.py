@@ -28,7 +28,7 @@ from .frames import (
 )
 from .rates import Pace
 from .streams import Stream, StreamTable
-from .wire import Buffer, varint
+from .wire import BYTES, Buffer, varint
 
 #: Numbers of names in alias frames.
 _ALIASES: Final = 256
@@ -343,7 +343,7 @@ class Outbox:
         stream.sent += overhead + len(total) + len(piece)
         if body.kind <= REQUEST:
             self.pace.begin(now)
-        frame = b"".join((bytes((body.kind,)), stream.wire_id, bytes((flags,)), agent, total, meta, piece))
+        frame = b"".join((BYTES[body.kind], varint(stream.id), BYTES[flags], agent, total, meta, piece))
         return self._written(stream, body, frame, len(piece), now)
 
     def _rest(self, stream: Stream, body: Body, now: float) -> bytes | None:
@@ -356,7 +356,7 @@ class Outbox:
         flags = body.codec | (SECRET if body.secret else 0) | (MORE if room < left else 0)
         piece = body.take(room)
         stream.sent += len(piece)
-        frame = b"".join((bytes((body.kind,)), stream.wire_id, bytes((flags,)), piece))
+        frame = b"".join((BYTES[body.kind], varint(stream.id), BYTES[flags], piece))
         return self._written(stream, body, frame, len(piece), now)
 
     def _written(self, stream: Stream, body: Body, frame: bytes, size: int, now: float) -> bytes:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from .errors import ParlanceError
-from .wire import varint
 
 if TYPE_CHECKING:
     from .outbox import Body
@@ -60,11 +59,6 @@ class Stream:
     def available(self) -> int:
         """How much may still be written before the peer grants more."""
         return self.send_limit - self.sent
-
-    @property
-    def wire_id(self) -> bytes:
-        """The ID as it travels."""
-        return varint(self.id)
 
 
 class StreamTable:

@@ -9,13 +9,14 @@ from .errors import ParlanceError
 Buffer = bytes | bytearray | memoryview
 
 MAX_SAFE: Final = 2**53 - 1
-_SMALL: Final = tuple(bytes([number]) for number in range(128))
+#: Each byte by itself; those below 128 are varints.
+BYTES: Final = tuple(bytes([number]) for number in range(256))
 
 
 def varint(number: int) -> bytes:
     """Write an unsigned LEB128 in its shortest form (CONV-1)."""
     if number < 128:
-        return _SMALL[number]
+        return BYTES[number]
     out = bytearray()
     while number > 127:
         out.append(number & 0x7F | 0x80)
