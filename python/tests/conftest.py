@@ -48,12 +48,29 @@ def run(main: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(bounded(), debug=False)
 
 
+#: The programs behind fixtures. They are started before the first test, so that they are ready when one asks for them.
+PROGRAMS = {
+    "server": "conformance/peers/parlance/main.ts",
+    "plain_server": "e2e/src/python/server.ts",
+    "apis": "e2e/src/python/http.ts",
+    "events_server": "e2e/src/python/events.ts",
+}
+STARTED: dict[str, subprocess.Popen[str]] = {}
+
+
+def node(program: str, *args: str) -> subprocess.Popen[str]:
+    """Start a program of this checkout, unless it was started already."""
+    if program in STARTED:
+        return STARTED.pop(program)
+    command = [*NODE, str(ROOT / program), *args]
+    return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
 class Server:
     """The server of the conformance kit, as a process: it answers the tests that `conformance/README.md` lists."""
 
-    def __init__(self, program: str = "conformance/peers/parlance/main.ts") -> None:
-        command = [*NODE, str(ROOT / program), "--listen", "0"]
-        self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    def __init__(self, program: str = PROGRAMS["server"]) -> None:
+        self.process = node(program, "--listen", "0")
         assert self.process.stdout is not None
         self.url = self.process.stdout.readline().strip()
         assert self.url.startswith("ws:"), "the server has not started"
@@ -105,9 +122,12 @@ KITS = pytest.StashKey[dict[str, KitRun]]()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    is_wanted = any("kits" in item.fixturenames for item in session.items if isinstance(item, pytest.Function))
-    if is_wanted and not session.config.option.collectonly:
+    wanted = {name for item in session.items if isinstance(item, pytest.Function) for name in item.fixturenames}
+    if session.config.option.collectonly:
+        return
+    if "kits" in wanted:
         session.config.stash[KITS] = {name: KitRun(name) for name in ("websocket", "http")}
+    STARTED.update({program: node(program, "--listen", "0") for name, program in PROGRAMS.items() if name in wanted})
 
 
 @pytest.fixture
@@ -119,6 +139,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Print the counts as `scripts/run.ts` reads them."""
     for kit_run in config.stash.get(KITS, {}).values():
         kit_run.stop()
+    for process in STARTED.values():
+        process.kill()
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None:
         count = {name: len(reporter.stats.get(name, ())) for name in ("passed", "failed", "error", "skipped")}
@@ -136,7 +158,7 @@ def server() -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def plain_server() -> Iterator[Server]:
     """A server without records and rates, which is faster."""
-    server = Server("e2e/src/python/server.ts")
+    server = Server(PROGRAMS["plain_server"])
     yield server
     server.stop()
 
@@ -145,8 +167,7 @@ class Apis:
     """APIs, and servers that forward to them; commands go over a session."""
 
     def __init__(self) -> None:
-        command = [*NODE, str(ROOT / "e2e/src/python/http.ts")]
-        self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        self.process = node(PROGRAMS["apis"])
         assert self.process.stdout is not None
         self.urls: dict[str, str] = json.loads(self.process.stdout.readline())
 
@@ -171,11 +192,18 @@ def apis() -> Iterator[Apis]:
     apis.stop()
 
 
+@pytest.fixture
+def events_server() -> Iterator[subprocess.Popen[str]]:
+    """A server of durable sessions with events, which obeys lines."""
+    process = node(PROGRAMS["events_server"])
+    yield process
+    process.communicate("")
+
+
 @pytest.fixture(scope="session")
 def networks(plain_server: Server) -> Iterator[dict[str, str]]:
     """URLs of the plain server behind proxies that no WebSocket passes, by what they do to an upgrade."""
-    command = [*NODE, str(ROOT / "e2e/src/python/networks.ts"), plain_server.url]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    process = node("e2e/src/python/networks.ts", plain_server.url)
     assert process.stdout is not None
     yield json.loads(process.stdout.readline())
     process.kill()

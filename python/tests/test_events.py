@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import parlance
-from conftest import NODE, QUICK, ROOT, Apis, Proxy, Server, run
+from conftest import QUICK, Apis, Proxy, Server, run
 from parlance import Message, ParlanceError, RequestError
 
 
@@ -105,9 +105,10 @@ def test_a_lost_session_tells_who_waits(plain_server: Server) -> None:
     run(main())
 
 
-def test_events_of_a_durable_session_are_handled_once_while_its_servers_are_killed() -> None:
-    command = [*NODE, str(ROOT / "e2e/src/python/events.ts")]
-    server = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def test_events_of_a_durable_session_are_handled_once_while_its_servers_are_killed(
+    events_server: subprocess.Popen[str],
+) -> None:
+    server = events_server
     assert server.stdout is not None
     url = server.stdout.readline().strip()
 
@@ -121,7 +122,8 @@ def test_events_of_a_durable_session_are_handled_once_while_its_servers_are_kill
         async with parlance.connect(url, token="ann", reconnect=QUICK) as session:
             before, heard, emitted = session.id, [], []
             session.handle("counted", lambda number, message: heard.append(number))
-            for kill in range(3):
+            # At the second kill, the record is of a process that had taken the session up.
+            for kill in range(2):
                 # A reply comes when all before it is recorded, at a process that has the session.
                 await session.request()
                 await asyncio.to_thread(tell, "10")
@@ -134,13 +136,10 @@ def test_events_of_a_durable_session_are_handled_once_while_its_servers_are_kill
                 await asyncio.to_thread(tell, "kill")
             await asyncio.gather(*emitted)
             totals = (await session.request()).json()
-            assert sorted(totals["counted"]) == sorted(totals["saved"]) == list(range(1, 31))
+            assert sorted(totals["counted"]) == sorted(totals["saved"]) == list(range(1, 21))
             while len(heard) < totals["told"]:
                 await asyncio.sleep(0.01)
-            assert (sorted(heard), totals["told"]) == (list(range(1, 31)), 30)
+            assert (sorted(heard), totals["told"]) == (list(range(1, 21)), 20)
             assert session.id == before
 
-    try:
-        run(main())
-    finally:
-        server.communicate("")
+    run(main())
