@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
+from dataclasses import replace
+from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from websockets.client import ClientProtocol
+from websockets.exceptions import ConnectionClosed
+from websockets.frames import Close, Frame, Opcode
+from websockets.protocol import State
+from websockets.uri import parse_uri
 
 import parlance
 from conftest import QUICK, Proxy, Server, run, tally
@@ -15,6 +24,7 @@ from parlance import ParlanceError, driver
 from parlance.core.http_stream import HttpStream
 from parlance.core.records import RecordReader, encode_close, encode_record
 from parlance.transports.order import Order
+from parlance.transports.web_socket import WebSocket
 
 KEY = bytes(range(0xE0, 0xF0)) + b"n"
 FRAME, ACK = b"\x11\x01\x00hi", b"\x18\x20"
@@ -92,6 +102,87 @@ class TestStream:
             stream.answered()
             sizes.append(before - stream.waiting)
         assert sizes == [40_000, 30_000, 100_000, 10]
+
+
+class TestFramesOfAWebSocket:
+    @staticmethod
+    def opened() -> WebSocket:
+        connection = WebSocket(ClientProtocol(parse_uri("ws://x/"), state=State.OPEN, max_size=100_000))
+        connection.connection_made(MagicMock())
+        connection.response = MagicMock()
+        return connection
+
+    @staticmethod
+    async def read(sent: bytes, cuts: list[int]) -> list[bytes | str]:
+        """Feed bytes in pieces, and return the messages until the end."""
+        connection, messages = TestFramesOfAWebSocket.opened(), []
+        for start, end in itertools.pairwise(sorted({0, len(sent), *(cut % len(sent) for cut in cuts)})):
+            connection.data_received(sent[start:end])
+        connection.eof_received()
+        connection.connection_lost(None)
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                messages += await connection.recv_all()
+        close = connection.protocol.close_rcvd or connection.protocol.close_sent
+        return [*messages, str(close.code if close is not None else 1006)]
+
+    @given(
+        st.lists(st.sampled_from((0, 1, 125, 126, 127, 65_535, 65_536)), min_size=1, max_size=8),
+        st.lists(st.booleans(), min_size=8, max_size=8),
+        st.lists(st.integers(0, 2**20), max_size=12),
+    )
+    def test_are_the_same_however_their_bytes_are_cut(
+        self, sizes: list[int], pings: list[bool], cuts: list[int]
+    ) -> None:
+        bodies = [bytes([index]) * size for index, size in enumerate(sizes)]
+        sent = b"".join(
+            (Frame(Opcode.PING, b"?").serialize(mask=False) if ping else b"")
+            + Frame(Opcode.BINARY, body).serialize(mask=False)
+            for body, ping in zip(bodies, pings, strict=False)
+        )
+        close = Frame(Opcode.CLOSE, Close(1012, "").serialize()).serialize(mask=False)
+        assert asyncio.run(self.read(sent + close, cuts)) == [*bodies, "1012"]
+
+    @pytest.mark.parametrize(
+        ("frames", "expected"),
+        [
+            ([Frame(Opcode.BINARY, b"a", fin=False), Frame(Opcode.CONT, b"b")], [b"1", b"ab", b"2", "1006"]),
+            ([Frame(Opcode.TEXT, b"text")], [b"1", "text", b"2", "1006"]),
+            ([Frame(Opcode.BINARY, bytes(100_000))], [b"1", bytes(100_000), b"2", "1006"]),
+            ([Frame(Opcode.BINARY, bytes(100_001))], [b"1", "1009"]),
+            ([Frame(Opcode.CONT, b"b")], [b"1", "1002"]),
+            ([Frame(Opcode.BINARY, b"a", rsv1=True)], [b"1", "1002"]),
+        ],
+    )
+    def test_of_other_kinds_are_read_by_the_library_in_their_turn(self, frames: list[Any], expected: list[Any]) -> None:
+        own = [Frame(Opcode.BINARY, b"1"), Frame(Opcode.BINARY, b"2")]
+        sent = b"".join(raw(frame) for frame in (own[0], *frames, own[1]))
+        for cut in range(min(len(sent), 40)):
+            assert asyncio.run(self.read(sent, [cut])) == expected
+
+    def test_that_are_masked_are_refused(self) -> None:
+        for opcode in (Opcode.BINARY, Opcode.PING):
+            assert asyncio.run(self.read(Frame(opcode, b"a").serialize(mask=True), [])) == ["1002"]
+
+    def test_that_nobody_reads_stop_the_socket(self) -> None:
+        async def main() -> None:
+            connection = self.opened()
+            frame = Frame(Opcode.BINARY, bytes(60_000)).serialize(mask=False)
+            for _ in range(17):
+                connection.data_received(frame)
+            connection.transport.pause_reading.assert_not_called()
+            connection.data_received(frame)
+            connection.transport.pause_reading.assert_called_once()
+            assert len(await connection.recv_all()) == 18
+            connection.transport.resume_reading.assert_called_once()
+
+        asyncio.run(main())
+
+
+def raw(frame: Frame) -> bytes:
+    """Return a frame as bytes, sound or not."""
+    data = replace(frame, rsv1=False).serialize(mask=False)
+    return bytes([data[0] | frame.rsv1 << 6]) + data[1:]
 
 
 class TestOrder:

@@ -45,7 +45,7 @@ def check_url(url: str) -> str:
 
 
 class WebSocket(ClientConnection):
-    """A WebSocket that reads and writes frames together: a coroutine or a system call for each costs more than the rest.
+    """A WebSocket that reads and writes frames together: a coroutine or a system call for each costs most of its time.
 
     It takes whole binary frames out of what arrives. The library gets control frames, and everything from the first
     frame on that is something else.
