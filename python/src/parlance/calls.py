@@ -54,8 +54,6 @@ class CallOptions:
 class WaitingCalls:
     """Calls that wait for a session, in their order: what each does then, and what if there never is one."""
 
-    __slots__ = ("_calls", "size")
-
     def __init__(self) -> None:
         self._calls: deque[tuple[Callable[[], None], Fail]] = deque()
         self.size = 0

@@ -96,8 +96,6 @@ def is_acknowledged(name: str, answer: Message) -> bool:
 class Events:
     """The handlers of one session, and what has become of events that may come again."""
 
-    __slots__ = ("_handlers", "_remembered")
-
     def __init__(self) -> None:
         self._handlers: dict[str, list[EventHandler]] = {}
         self._remembered: OrderedDict[str, asyncio.Future[None]] = OrderedDict()

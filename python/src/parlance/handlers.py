@@ -81,8 +81,6 @@ class RequestContext:
 class Handlers:
     """The requests that are being answered, a task for each."""
 
-    __slots__ = ("_endpoint", "_handler", "_tasks")
-
     def __init__(self, endpoint: Endpoint, handler: Handler | None) -> None:
         self._endpoint = endpoint
         self._handler = handler

@@ -71,8 +71,6 @@ _AFTER_LOSS = {
 class ClosingHandshake:
     """The closing of one session: how far it has come, what CLOSE says, and when it is given up (SES-12)."""
 
-    __slots__ = ("_timeout", "due", "is_sent_away", "payload", "state")
-
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
         self.state = Closing.OPEN

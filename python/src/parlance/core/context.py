@@ -126,8 +126,6 @@ class CodedBody:
 class ContextEncoder:
     """Codes what this end sends."""
 
-    __slots__ = ("state",)
-
     def __init__(self, max_bytes: int, max_messages: int) -> None:
         self.state = ContextState(max_bytes, max_messages)
 
@@ -167,8 +165,6 @@ class ContextEncoder:
 
 class ContextDecoder:
     """Decodes what this end receives."""
-
-    __slots__ = ("state",)
 
     def __init__(self, max_bytes: int, max_messages: int) -> None:
         self.state = ContextState(max_bytes, max_messages)

@@ -22,8 +22,6 @@ MAX_REQUESTS: Final = 4_096
 class Log:
     """Own one-way messages and requests of a durable session that may have to be written again (DUR-4)."""
 
-    __slots__ = ("_messages", "_requests", "sent")
-
     def __init__(self, sent: int = 0) -> None:
         #: The number of the last frame of each message, and the message.
         self._messages: deque[tuple[int, Body]] = deque()

@@ -35,23 +35,6 @@ class Link:
         The last stream IDs of both ends.
     """
 
-    __slots__ = (
-        "_ack_due",
-        "_before_ack",
-        "_limits",
-        "_unacked_bytes",
-        "_unacked_frames",
-        "agreement",
-        "credit",
-        "messages",
-        "messages_written",
-        "on_written",
-        "outbox",
-        "received",
-        "receiver",
-        "streams",
-    )
-
     def __init__(
         self,
         agreement: Agreement,

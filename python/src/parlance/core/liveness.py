@@ -14,8 +14,6 @@ MAX_PINGS: Final = 3
 class Liveness:
     """The signs of life on the present connection."""
 
-    __slots__ = ("_heard_at", "_pinged_at", "_pings", "_timers")
-
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
         self.hear(0.0)

@@ -155,8 +155,6 @@ def _assert_plain(value: Any, depth: int) -> None:
 class Fields:
     """The fields of a received map. A field of another type is `bad_message`; null counts as absent."""
 
-    __slots__ = ("_map", "_of")
-
     def __init__(self, value: Map, of: str) -> None:
         self._map = value
         self._of = of

@@ -92,27 +92,6 @@ class Listener(Protocol):
 class Outbox:
     """Everything that one link writes, one frame at a time, no earlier than the socket takes it."""
 
-    __slots__ = (
-        "_aliases",
-        "_context",
-        "_control",
-        "_listener",
-        "_next_alias",
-        "_openings",
-        "_paced",
-        "_ready",
-        "_replay",
-        "_signals",
-        "_streams",
-        "acknowledged",
-        "holds_openings",
-        "is_stopped",
-        "pace",
-        "queued_bytes",
-        "unacknowledged",
-        "unacknowledged_bytes",
-    )
-
     def __init__(
         self, streams: StreamTable, agreement: Agreement, context: ContextEncoder | None, listener: Listener
     ) -> None:

@@ -12,8 +12,6 @@ MIN_BYTES: Final = 64
 class Bucket:
     """May give `rate` at once, and then as much in each `per` seconds. It may go below zero once."""
 
-    __slots__ = ("_at", "_level", "_rate", "_speed")
-
     def __init__(self, rate: float, per: float) -> None:
         self._rate = rate
         self._speed = rate / per
@@ -38,8 +36,6 @@ class Bucket:
 
 class Pace:
     """When a message may begin, and when bytes may be written."""
-
-    __slots__ = ("_bytes", "_messages", "due", "is_limited")
 
     def __init__(self, messages_per_minute: float, bytes_per_second: float) -> None:
         self._messages = Bucket(messages_per_minute, 60.0)

@@ -32,20 +32,6 @@ if TYPE_CHECKING:
 class Receiver:
     """Takes the counted frames of one link."""
 
-    __slots__ = (
-        "_aliases",
-        "_bare",
-        "_credit",
-        "_decoder",
-        "_limits",
-        "_link",
-        "_max_received",
-        "_outbox",
-        "_rules",
-        "_streams",
-        "messages",
-    )
-
     def __init__(self, link: Link, limits: Limits) -> None:
         agreement = link.agreement
         self._link = link

@@ -19,8 +19,6 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,128}|~[A-Za-z0-9_-]{1,127}|@[a-z]{1,
 class BodyRules:
     """The bodies that may arrive in a session (LINK-3 to LINK-13)."""
 
-    __slots__ = ("_codecs", "_max_message", "_max_metadata", "bare")
-
     def __init__(self, agreement: Agreement, limits: Limits) -> None:
         self._max_message = agreement.max_received_size
         self._max_metadata = limits.max_metadata_size
@@ -60,8 +58,6 @@ class BodyRules:
 
 class AliasReader:
     """The names that the server has announced."""
-
-    __slots__ = ("_has_agents", "_has_replies", "_names")
 
     def __init__(self, agreement: Agreement) -> None:
         self._names: dict[int, str] = {}

@@ -64,8 +64,6 @@ class Stream:
 class StreamTable:
     """The open streams of both ends, and the last IDs."""
 
-    __slots__ = ("_streams", "last_own", "last_peer", "max_own", "max_peer", "messages", "own", "peer")
-
     def __init__(self, messages: Stream, *, max_own: int, max_peer: int, last: tuple[int, int] = (-1, 0)) -> None:
         self.messages = messages
         self._streams: dict[int, Stream] = {0: messages}
@@ -128,8 +126,6 @@ class StreamTable:
 
 class ReceiveCredit:
     """Grants credit as the application reads, and lets through one body at a time that is larger than its window."""
-
-    __slots__ = ("_grant", "_permitted", "_waiting")
 
     def __init__(self, grant: Any) -> None:
         #: Called with a stream whose limit has risen.
