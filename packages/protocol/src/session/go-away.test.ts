@@ -257,7 +257,10 @@ describe('a session that has resumed', () => {
     const simulation = createSimulation({ client: { capabilities }, server: { capabilities } });
     const { client, settle, cut, inject } = simulation;
     settle();
-    inject('server', encodeControl({ type: 'GOAWAY', sessionId: 'sess_test', timestamp: 1, payload: GOAWAY }));
+    inject(
+      'server',
+      encodeControl({ type: 'GOAWAY', sessionId: 'sess_test', timestamp: 1, payload: GOAWAY }),
+    );
     settle();
     client.core.close('CLIENT_SHUTDOWN', '', 0);
     cut();
