@@ -112,3 +112,6 @@ await bundle.write({
 });
 await bundle.close();
 writeFileSync(resolve('dist/web/parts', SENTENCES), sentences.code);
+// Hermes does not compile `import.meta`, and Metro takes this file in place of the other.
+const loading = readFileSync('dist/web/parts/load.js', 'utf8');
+writeFileSync('dist/web/parts/load-react-native.js', loading.replaceAll('import.meta', '({})'));

@@ -145,6 +145,8 @@ async function tryReactNative(tarballs: readonly string[]): Promise<string[]> {
   const write = (file: string, text: string) => writeFileSync(join(project.folder, file), text);
   write('package.json', '{ "private": true }');
   write('index.js', "import { ask } from './ask.js';\nglobalThis.ask = ask;\n");
+  // As in a new project.
+  write('babel.config.js', "module.exports = { presets: ['module:@react-native/babel-preset'] };");
   write('bare.config.js', BARE_CONFIG);
   const config = ['--config', 'bare.config.js', '--platform', 'android', '--reset-cache'];
   await project.run(['metro', 'build', 'index.js', ...config, '-O', 'out.js']);
@@ -169,11 +171,10 @@ const OF_REACT_NATIVE = [
   '@react-native/babel-preset@0.88.1',
   '@react-native/metro-config@0.88.1',
   'hermes-compiler@260318099.0.5',
-  '@babel/plugin-transform-class-static-block@7.29.7',
 ];
 
 const BARE_CONFIG = `
-const config = require('./metro.config.js');
+const config = require('@react-native/metro-config').getDefaultConfig(__dirname);
 module.exports = { ...config, serializer: { ...config.serializer, getModulesRunBeforeMainModule: () => [] } };
 `;
 

@@ -10,9 +10,6 @@ export interface RetriedReplyOptions {
 /** The reply to a request that moves on to the next session as long as it is not written. */
 export class RetriedReply implements ReplyStream {
   readonly [SELF] = this;
-  static {
-    showAs(RetriedReply, 'Reply', replyFields);
-  }
   readonly #options: RetriedReplyOptions;
   /** The reply in the present session; `undefined` while the request waits for one. */
   #reply: ReplyStream | undefined;
@@ -95,4 +92,5 @@ export class RetriedReply implements ReplyStream {
 
 const OVER = { value: undefined, done: true } as const;
 
+showAs(RetriedReply, 'Reply', replyFields);
 workAsTheyAre(RetriedReply);

@@ -57,12 +57,12 @@ export interface ClientSessionHost extends UserSessionHost {
 
 const http = loadable('session.fetch', () => import('@parlance/protocol/http'));
 
-let hostIn: (session: ClientUserSession) => ClientSessionHost;
+const HOST: unique symbol = Symbol('host');
 
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: modules add what they declare
 export class ClientUserSession extends UserSession {
-  static {
-    hostIn = (session) => session[SELF].#host;
+  static [HOST](session: ClientUserSession): ClientSessionHost {
+    return session[SELF].#host;
   }
 
   readonly fetch: SessionFetch = (input, init) =>
@@ -105,7 +105,7 @@ export interface ClientUserSession extends ClientSession {}
 
 /** The host that a session of `connect` was created with. */
 export function clientHostOf(session: ClientSession): ClientSessionHost {
-  return hostIn(session as ClientUserSession);
+  return ClientUserSession[HOST](session as ClientUserSession);
 }
 
 workAsTheyAre(ClientUserSession);

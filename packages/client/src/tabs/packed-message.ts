@@ -109,12 +109,11 @@ export interface SharedMessageOptions {
 /** A message as a tab sees it. */
 export class SharedMessage implements Message {
   readonly [SELF] = this;
-  static {
-    showAs(SharedMessage, 'Message', (message) => {
-      const { text, bytes } = message.#packed;
-      return messageFields({ ...message, text, bytes });
-    });
-  }
+  /** In place of a static block, which the Babel preset of React Native does not translate. */
+  static readonly shown = showAs(SharedMessage, 'Message', (message) => {
+    const { text, bytes } = message.#packed;
+    return messageFields({ ...message, text, bytes });
+  });
   readonly from: string | undefined;
   readonly algorithm: Message['algorithm'];
   readonly codedLength: number;

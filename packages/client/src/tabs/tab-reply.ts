@@ -18,9 +18,6 @@ const REPORT = PART_WINDOW / 4;
 /** The reply to a request of a tab, part by part. */
 export class TabReply implements ReplyStream {
   readonly [SELF] = this;
-  static {
-    showAs(TabReply, 'Reply', replyFields);
-  }
   id = 0;
   metadata: Metadata = Object.freeze({});
   keptId: string | undefined;
@@ -114,4 +111,5 @@ export class TabReply implements ReplyStream {
   }
 }
 
+showAs(TabReply, 'Reply', replyFields);
 workAsTheyAre(TabReply);

@@ -32,7 +32,7 @@ import { tensorVerbs } from './tensors/verb.js';
 import type { UserSessionHost } from './user-session-host.js';
 import { addVerbs } from './verbs.js';
 
-let hostIn: (session: UserSession) => UserSessionHost;
+const HOST: unique symbol = Symbol('host');
 
 /**
  * The session that an application holds: only the documented methods, on top of the {@link UserSessionHost}.
@@ -40,11 +40,8 @@ let hostIn: (session: UserSession) => UserSessionHost;
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: the methods of features are added below
 export class UserSession extends AsyncClosing {
   readonly [SELF] = this;
-  static {
-    hostIn = (session) => session[SELF].#host;
-    showAs(UserSession, 'Session', ({ id, state, principal, agentId }) =>
-      present({ id, state, principal, agentId }),
-    );
+  static [HOST](session: UserSession): UserSessionHost {
+    return session[SELF].#host;
   }
 
   readonly #host: UserSessionHost;
@@ -138,8 +135,11 @@ export interface UserSession extends Session {}
 
 /** The host that a session was created with. */
 export function hostOf(session: UserSession): UserSessionHost {
-  return hostIn(session);
+  return UserSession[HOST](session);
 }
 
 addVerbs(UserSession.prototype, hostOf, { ...tensorVerbs, ...agentVerbs, ...replyVerbs });
+showAs(UserSession, 'Session', ({ id, state, principal, agentId }) =>
+  present({ id, state, principal, agentId }),
+);
 workAsTheyAre(UserSession);

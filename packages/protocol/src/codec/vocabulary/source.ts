@@ -95,26 +95,16 @@ function mismatch(vocabulary: Vocabulary, what: string): ProtocolError {
 
 /**
  * Bundlers build without an optional package only if its `import` is written with a literal name, directly
- * within `try`.
+ * within `try`: for Metro, in no block of its own.
  *
  * @returns a function that parses the data of the package.
  */
 async function importPackage({ name, ordinary }: Vocabulary): Promise<() => TokenList> {
   try {
-    switch (name) {
-      case EncodingName.CL100K_BASE: {
-        const { default: ranks } = await import('js-tiktoken/ranks/cl100k_base');
-        return () => parsePackedRanks(ranks.bpe_ranks);
-      }
-      case EncodingName.O200K_BASE: {
-        const { default: ranks } = await import('js-tiktoken/ranks/o200k_base');
-        return () => parsePackedRanks(ranks.bpe_ranks);
-      }
-      case EncodingName.LLAMA_BPE: {
-        const { default: tokenizer } = await import('llama3-tokenizer-js');
-        return () => parseByteCharacters(tokenizer.vocabById.slice(0, ordinary));
-      }
-    }
+    if (name === EncodingName.CL100K_BASE) return unpacked(await import('js-tiktoken/ranks/cl100k_base'));
+    if (name === EncodingName.O200K_BASE) return unpacked(await import('js-tiktoken/ranks/o200k_base'));
+    const { default: tokenizer } = await import('llama3-tokenizer-js');
+    return () => parseByteCharacters(tokenizer.vocabById.slice(0, ordinary));
   } catch (cause) {
     const needed = PACKAGES[name].name;
     throw new ProtocolError(
@@ -123,4 +113,8 @@ async function importPackage({ name, ordinary }: Vocabulary): Promise<() => Toke
       { cause },
     );
   }
+}
+
+function unpacked(imported: typeof import('js-tiktoken/ranks/o200k_base')): () => TokenList {
+  return () => parsePackedRanks(imported.default.bpe_ranks);
 }

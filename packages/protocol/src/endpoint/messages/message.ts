@@ -133,9 +133,8 @@ export interface MessageOwner {
 /** A message that holds memory and credit until the application has taken it. */
 export class ReceivedMessage implements Message {
   readonly [SELF] = this;
-  static {
-    showAs(ReceivedMessage, 'Message', (message) => message.#shown);
-  }
+  /** In place of a static block, which the Babel preset of React Native does not translate. */
+  static readonly shown = showAs(ReceivedMessage, 'Message', (message) => message.#shown);
   securityStatus: SecurityStatus | undefined;
   /** Memory of the content, until {@link release}. */
   reservation: Reservation | undefined;

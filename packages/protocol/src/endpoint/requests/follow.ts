@@ -85,9 +85,6 @@ export function replyTarget(idOrName: string): ReplyTarget {
 /** The reply to a request that follows another. */
 export class Following implements FollowedReply {
   readonly [SELF] = this;
-  static {
-    showAs(Following, 'Reply', replyFields);
-  }
   readonly #reply: ReplyStream;
   readonly #after: number;
   readonly stop: () => Promise<void>;
@@ -121,4 +118,5 @@ export class Following implements FollowedReply {
   }
 }
 
+showAs(Following, 'Reply', replyFields);
 workAsTheyAre(Following);

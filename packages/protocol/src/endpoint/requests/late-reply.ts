@@ -9,9 +9,6 @@ import { replyFields } from './reply-fields.js';
 /** The reply to a request that is sent when the code for requests is loaded. */
 export class LateReply implements ReplyStream {
   readonly [SELF] = this;
-  static {
-    showAs(LateReply, 'Reply', replyFields);
-  }
   readonly #opened: Promise<ReplyStream | undefined>;
   #reply: ReplyStream | undefined;
   #isCancelled = false;
@@ -82,4 +79,5 @@ export class LateReply implements ReplyStream {
 
 const NO_METADATA: Metadata = Object.freeze({});
 
+showAs(LateReply, 'Reply', replyFields);
 workAsTheyAre(LateReply);

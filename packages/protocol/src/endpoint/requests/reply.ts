@@ -65,9 +65,6 @@ export function createReply(host: ReplyHost, onOver?: () => void): Reply {
 
 class StreamReply implements Reply {
   readonly [SELF] = this;
-  static {
-    showAs(StreamReply, 'Reply', replyFields);
-  }
   id = 0;
   readonly #host: ReplyHost;
   readonly #onOver: (() => void) | undefined;
@@ -331,4 +328,5 @@ function joinBodies(bodies: readonly ReceivedBody[], coder: BodyCoder): Received
   };
 }
 
+showAs(StreamReply, 'Reply', replyFields);
 workAsTheyAre(StreamReply);

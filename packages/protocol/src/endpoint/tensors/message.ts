@@ -20,11 +20,6 @@ export interface TensorMessageOptions {
 /** A message that is a tensor. */
 export class TensorMessage implements Message {
   readonly [SELF] = this;
-  static {
-    showAs(TensorMessage, 'Message', ({ algorithm, from, tensor: { shape, dtype } }) =>
-      present({ algorithm, from, dtype, shape }),
-    );
-  }
   readonly algorithm = 'AVP';
   readonly tokens = undefined;
   readonly header = undefined;
@@ -68,4 +63,7 @@ export class TensorMessage implements Message {
 
 const NO_METADATA: Metadata = Object.freeze({});
 
+showAs(TensorMessage, 'Message', ({ algorithm, from, tensor: { shape, dtype } }) =>
+  present({ algorithm, from, dtype, shape }),
+);
 workAsTheyAre(TensorMessage);
