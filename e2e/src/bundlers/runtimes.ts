@@ -162,7 +162,10 @@ async function tryReactNative(tarballs: readonly string[]): Promise<string[]> {
   await context['ask'](url, 'why?', (text: string) => {
     shown = text;
   });
-  return lacking(shown, ['you asked: why?']);
+  const faults = lacking(shown, ['you asked: why?']);
+  runInContext('delete globalThis.crypto', context);
+  const { code, message } = await context['ask'](url, 'why?').catch((error: unknown) => error);
+  return [...faults, ...lacking(`${code}: ${message}`, ['unsupported: ', 'crypto.getRandomValues'])];
 }
 
 const OF_REACT_NATIVE = [
@@ -178,9 +181,9 @@ const config = require('@react-native/metro-config').getDefaultConfig(__dirname)
 module.exports = { ...config, serializer: { ...config.serializer, getModulesRunBeforeMainModule: () => [] } };
 `;
 
-/** Those that the guide names, and no other: neither `fetch` nor streams. */
+/** Those that the guide says `connect` needs, and no other: neither `fetch`, streams nor `btoa`. */
 const GLOBALS_OF_REACT_NATIVE: Readonly<Record<string, unknown>> = {
-  ...{ WebSocket, TextEncoder, TextDecoder, btoa, performance, URL, console },
+  ...{ WebSocket, TextEncoder, TextDecoder, performance, URL, console },
   ...{ setTimeout, clearTimeout, setInterval, clearInterval },
   crypto: { getRandomValues: (array: Uint8Array<ArrayBuffer>) => crypto.getRandomValues(array) },
 };

@@ -24,7 +24,7 @@ import { type ClientSession, ClientUserSession, clientHostOf } from './session/s
  * @param url `ws:` or `wss:`; `http:` and `https:` mean the same. A text without a path, such as `wss://app.example`, means `/session` there; in
  * a page, `/session` is that of its own server. Never put a secret into it.
  * @throws {ProtocolError} `invalid_option`; `connection_failed`; `rejected` with the REJECT of the server;
- * `bad_acceptance`; `timeout`. The reason of the signal after an abort.
+ * `bad_acceptance`; `timeout`; `unsupported` in a runtime without `crypto.getRandomValues`. The reason of the signal after an abort.
  */
 export async function connect(url: string | URL, options: ClientOptions = {}): Promise<ClientSession> {
   try {
@@ -37,6 +37,8 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
 }
 
 async function openWithModules(url: string | URL, options: ClientOptions): Promise<ClientSession> {
+  if (!globalThis.crypto?.getRandomValues)
+    throw (await import('./connection/web-socket-failure.js')).withoutRandom();
   assertOptions(options, KINDS);
   const { transports, WebSocket } = options;
   const setup: Setup = {

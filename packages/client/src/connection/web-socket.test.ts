@@ -1,5 +1,5 @@
 import { MAX_EARLY_HELLO, ProtocolError, Subprotocol } from '@parlance/protocol/client';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { type WebSocketConstructor, webSockets } from './web-socket.js';
 
 class FakeSocket {
@@ -51,6 +51,15 @@ describe('HELLO for an upgrade request', () => {
   it('is not offered if there is none, or in JSON', async () => {
     for (const hello of [undefined, '{"type":"HELLO"}'])
       expect(await offered(hello)).toEqual([['m2m.v1'], false]);
+  });
+
+  it('is not offered in a runtime without btoa', async () => {
+    vi.stubGlobal('btoa', undefined);
+    try {
+      expect(await offered(Uint8Array.of(1))).toEqual([['m2m.v1'], false]);
+    } finally {
+      vi.unstubAllGlobals();
+    }
   });
 
   it('is not even made for a class that does not tell what was selected', () => {

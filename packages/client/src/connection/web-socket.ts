@@ -52,7 +52,7 @@ export interface WebSocketOptions {
   readonly subprotocol: Subprotocol;
   /** @default the class of the runtime */
   readonly WebSocket?: WebSocketConstructor | undefined;
-  /** HELLO travels in the upgrade request, as the name of a subprotocol, if it can. @default unless `token` is a string */
+  /** HELLO travels in the upgrade request, as the name of a subprotocol, if it can: not without `btoa`. @default unless `token` is a string */
   readonly earlyHello?: boolean | undefined;
   readonly token?: unknown;
 }
@@ -81,7 +81,10 @@ function openWebSocket(
   // A token that is not renewed may be worth a lot, and proxies may log the headers of requests. A class that does not tell what
   // the server has selected does not tell either whether the server has read HELLO.
   const mayOffer =
-    earlyHello && subprotocol === Subprotocol.BINARY && 'protocol' in (Constructor.prototype ?? {});
+    earlyHello &&
+    subprotocol === Subprotocol.BINARY &&
+    'protocol' in (Constructor.prototype ?? {}) &&
+    typeof btoa === 'function';
   const frame = mayOffer ? hello() : undefined;
   if (typeof frame === 'object' && frame.length <= MAX_EARLY_HELLO)
     offers.push(HELLO_READ, HELLO_OFFER + base64url(frame));
