@@ -115,8 +115,8 @@ function kindsOf(bodies: readonly UnconfirmedBody[]): string {
   return bodies.map(({ kind }) => kind).join(', ');
 }
 
-function onUndelivered({ to, outcome, reason, count }: Undelivered): void {
-  console.warn(`${count} messages to ${to}: ${outcome}, ${reason}`);
+function onUndelivered({ to, outcome, code, count }: Undelivered): void {
+  console.warn(`${count} messages to ${to}: ${outcome}, ${code}`);
 }
 
 const ADVICE: Partial<Record<ErrorCode, string>> = {
@@ -138,7 +138,7 @@ export async function sendAll(
   lines: readonly string[],
   algorithm: Algorithm,
 ): Promise<number> {
-  const options: SendOptions = { algorithm, secret: true };
+  const options: SendOptions = { algorithm, compressAlone: true };
   for (const line of lines) await session.send(line, options).catch(show);
   await session.flush();
   const stats: SessionStats = session.stats();

@@ -22,13 +22,13 @@ const WORDS: Record<SessionStatus, string> = {
 };
 
 export function useChat(url: string, chat: string | undefined): readonly string[] {
-  const { session, status, secondsLeft, reason, error, retry } = useSession(url, {
+  const { session, status, secondsLeft, code, error, retry } = useSession(url, {
     token: () => 'secret',
     onReset: ({ notSent }) => console.log(notSent.length),
   });
   const room = useRoom(session, chat, { join: (of, name) => of.request({ join: name }) });
   // @ts-expect-error: there is no such status
-  if (room.status === 'left') console.log(room.reason);
+  if (room.status === 'left') console.log(room.code);
   const answer = useStream(session);
   const kept = useReply(session, chat, { after: 2 });
   const counted = useReply(session, chat, { initial: 0, read: (count: number, _: Message) => count + 1 });
@@ -43,7 +43,7 @@ export function useChat(url: string, chat: string | undefined): readonly string[
   if (answer.status === 'finished') answer.stop();
   return [
     WORDS[status],
-    `${secondsLeft ?? 0} ${reason} ${error?.message ?? answer.error?.message} ${count} ${wrong}`,
+    `${secondsLeft ?? 0} ${code} ${error?.message ?? answer.error?.message} ${count} ${wrong}`,
     answer.value,
     kept.value,
     ...list.map(({ id }) => id),

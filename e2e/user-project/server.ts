@@ -119,7 +119,7 @@ export async function serve(session: Session): Promise<void> {
 
 async function echo(session: Session, message: Message): Promise<void> {
   const { tensor } = message;
-  if (tensor === undefined) return await session.send(message.text, { algorithm: 'auto', secret: true });
+  if (tensor === undefined) return await session.send(message.text, { algorithm: 'auto', compressAlone: true });
   if (tensor.data !== undefined) return await session.sendTensor(tensor);
   let bytes = 0;
   for await (const chunk of tensor.chunks) bytes += chunk.byteLength;
@@ -192,7 +192,7 @@ export const accounts = createServer({
     // @ts-expect-error: the data has no member of this name
     logger.info({ event: 'session', role: session.data.role }, session.userAgent ?? session.remoteAddress);
   },
-  onRequest: (_request, { session }) => `${session.data.name}, here since ${new Date(session.since)}`,
+  onRequest: (_request, { session }) => `${session.data.name}, here since ${new Date(session.startedAt)}`,
 });
 for (const { data } of accounts.sessions.values()) data.name satisfies string;
 

@@ -44,7 +44,7 @@ def test_everything_arrives_once_and_in_order_through_cuts(plain_server: Server,
                 reconnect=QUICK,
                 transports=(transport,),
                 on_request=answer,
-                on_reset=lambda reset: pytest.fail(reset.reason),
+                on_reset=lambda reset: pytest.fail(reset.code),
             ) as session:
                 texts = [f"{index} " + "x" * (index * 37 % 1_500) for index in range(count)]
 

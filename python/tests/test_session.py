@@ -49,7 +49,7 @@ def test_large_bodies_pass_both_windows(server: Server) -> None:
     async def main() -> None:
         async with server.connect() as session:
             body = bytes(range(256)) * 3_000
-            replies = [session.request(body, metadata={"test": "echo"}, secret=secret) for secret in (False, True)]
+            replies = [session.request(body, metadata={"test": "echo"}, compress_alone=alone) for alone in (False, True)]
             for reply in await asyncio.gather(*replies):
                 assert reply.bytes == body
 
@@ -269,11 +269,11 @@ def test_a_server_that_drains_is_followed() -> None:
     server = Server()
 
     async def main() -> None:
-        async with server.connect(on_reset=lambda reset: pytest.fail(reset.reason)) as session:
+        async with server.connect(on_reset=lambda reset: pytest.fail(reset.code)) as session:
             reply = session.stream(metadata={"test": "stream", "parts": 30, "size": 20, "pace": 10})
             await session.request(metadata={"test": "drain", "deadline_ms": 5_000, "retry_after_ms": 1})
             assert len([part async for part in reply]) == 30
-            assert (await session.request("on", metadata={"test": "echo"}, retry=True)).text == "on"
+            assert (await session.request("on", metadata={"test": "echo"}, retry_unsent=True)).text == "on"
 
     try:
         run(main())

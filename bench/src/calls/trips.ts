@@ -45,7 +45,7 @@ function serve(trip: Trip) {
   return createServer({
     engine: isDurable ? memoryCluster() : undefined,
     limits: { messagesPerMinute: Infinity },
-    features: isDurable ? [durable(true, { volatile: true })] : [],
+    features: isDurable ? [durable(true, { allowVolatileEngine: true })] : [],
     async onSession(session) {
       for await (const { text } of session) {
         if (isDurable) await session.commit({ data: text, send: [text] });

@@ -29,7 +29,7 @@ export type Far = keyof typeof http;
 
 const sessions = createServer({
   limits: UNLIMITED,
-  timers: { sessionTimeoutMs: 3_600_000 },
+  timers: { idleTimeoutMs: 3_600_000 },
   async onSession(session) {
     for await (const message of session) void message.bytes;
   },

@@ -26,11 +26,11 @@ let isMember = false;
 
 const server = createServer({
   engine: redis({ url }),
-  features: [cluster({ secret: 'a secret for the bench' }), durable(isDurable, { volatile: true })],
+  features: [cluster({ secret: 'a secret for the bench' }), durable(isDurable, { allowVolatileEngine: true })],
   limits: { messagesPerMinute: Infinity, sessionsPerIp: Infinity, sessionsPerMinutePerIp: Infinity },
   logger: { debug() {}, info: note, warn() {}, error: console.error },
-  async *onRequest(request, { yielded, onLost, signal }) {
-    onLost('again');
+  async *onRequest(request, { yielded, ifProcessDies, signal }) {
+    ifProcessDies('again');
     const wish = request.json<Wish>();
     for (let part = yielded.length; part < wish.parts && !signal.aborted; part++) {
       parts++;

@@ -45,15 +45,15 @@ const server = createServer({
   engine,
   features: [
     durable(({ principal }) => principal.startsWith(DURABLE), {
-      volatile: true,
+      allowVolatileEngine: true,
       maxPrincipalBytes: Infinity,
     }),
     keptReplies({ maxReplies: Infinity, maxOwnerBytes: Infinity, ttlMs: KEPT_MS }),
   ],
   limits: { ...UNLIMITED, sessionsPerPrincipal: Infinity },
   authenticate: ({ token = '' }) => ({ principal: token }),
-  async *onRequest(request, { yielded, keep, onLost, signal }) {
-    onLost('again');
+  async *onRequest(request, { yielded, keep, ifProcessDies, signal }) {
+    ifProcessDies('again');
     const wish = request.json<Wish>();
     if (wish.isKept) keep();
     for (let part = yielded.length; part < wish.parts && !signal.aborted; part++) {

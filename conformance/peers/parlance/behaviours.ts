@@ -125,7 +125,7 @@ const text = (what: string, index: number, size: number): string => `${what} ${i
 
 function stream(wish: Wish, context: RequestContext): AsyncIterable<Part> {
   const { keep, again } = wish;
-  if (again === true) context.onLost('again');
+  if (again === true) context.ifProcessDies('again');
   if (keep !== undefined) context.keep(typeof keep === 'string' ? { name: keep } : {});
   return parts(wish, context);
 }

@@ -31,7 +31,7 @@ export async function serve(port = 0): Promise<Served> {
       onError: () => {},
       limits: UNLIMITED,
       engine,
-      features: [cluster(), durable(true, { volatile: true })],
+      features: [cluster(), durable(true, { allowVolatileEngine: true })],
     });
     const { url, port: taken } = await server.listen({ port: at, host: '127.0.0.1' });
     at = taken;

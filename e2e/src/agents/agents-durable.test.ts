@@ -51,10 +51,10 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'messages between du
     sessions.push(session);
     session.on('undelivered', (report) => void agent.reports.push(report));
     void (async () => {
-      for await (const { from, text, redelivered } of session) {
+      for await (const { from, text, isRedelivered } of session) {
         if (from === undefined) continue;
         agent.heard.push(Number(text));
-        if (redelivered === true) agent.again.push(Number(text));
+        if (isRedelivered === true) agent.again.push(Number(text));
       }
     })().catch(() => {});
     return agent;

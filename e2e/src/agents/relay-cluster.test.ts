@@ -214,7 +214,7 @@ describe('agents on two nodes', () => {
     });
     await planner.send('c', { to: 'worker' });
     const heard = [await nextMessage(worker), await nextMessage(worker), await nextMessage(worker)];
-    expect(heard.map(({ text, redelivered }) => [text, redelivered])).toEqual([
+    expect(heard.map(({ text, isRedelivered }) => [text, isRedelivered])).toEqual([
       ['a', false],
       ['b', false],
       ['c', false],

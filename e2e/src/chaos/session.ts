@@ -5,7 +5,7 @@ import type { Undelivered } from '@parlance/protocol';
 export interface ChaosSession {
   readonly id: string;
   readonly state: string;
-  on(event: 'reset', listener: (reset: { readonly reason: string }) => void): unknown;
+  on(event: 'reset', listener: (reset: { readonly code: string; readonly reason: string }) => void): unknown;
   on(event: 'error', listener: (error: { readonly code: string; readonly message: string }) => void): unknown;
   on(event: 'state', listener: (state: string) => void): unknown;
   on(event: 'undelivered', listener: (report: Undelivered) => void): unknown;
@@ -16,7 +16,7 @@ export interface ChaosSession {
   flush(): Promise<unknown>;
   detach(): Promise<unknown>;
   close(): Promise<unknown>;
-  [Symbol.asyncIterator](): AsyncIterator<Pick<Message, 'from' | 'text' | 'redelivered'>>;
+  [Symbol.asyncIterator](): AsyncIterator<Pick<Message, 'from' | 'text' | 'isRedelivered'>>;
 }
 
 export interface ChaosReply extends AsyncIterable<{ readonly text: string }> {

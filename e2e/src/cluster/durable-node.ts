@@ -54,7 +54,7 @@ const server = createServer<Counted>({
   engine: setup.seal === undefined ? engine : sealed(engine, setup.seal),
   features: [
     ...(setup.secret === undefined ? [] : [cluster({ secret: setup.secret })]),
-    durable(({ principal }) => principal !== 'plain', { volatile: true, ...setup.durability }),
+    durable(({ principal }) => principal !== 'plain', { allowVolatileEngine: true, ...setup.durability }),
     words(),
   ],
   logger: { debug: log, info: log, warn: log, error: log },
@@ -63,9 +63,9 @@ const server = createServer<Counted>({
     return { principal, agentId, data: { count: 0, last: 0 } };
   },
   onSession,
-  async *onRequest(request, { metadata, signal, yielded, attempt, onLost, keep }) {
+  async *onRequest(request, { metadata, signal, yielded, attempt, ifProcessDies, keep }) {
     calls[request.text] = (calls[request.text] ?? 0) + 1;
-    if (metadata['again'] === true) onLost('again');
+    if (metadata['again'] === true) ifProcessDies('again');
     if (metadata['keep'] !== undefined && !(attempt === 1 && metadata['late'] === true))
       kept.push(keep({ name: String(metadata['keep']) })?.id);
     signal.addEventListener('abort', () => aborts.push(signal.reason?.code));
@@ -84,8 +84,8 @@ async function* parts(from: number, to: number, attempt: number): AsyncGenerator
 async function onSession(session: ServerSession<Counted>): Promise<void> {
   seen.push(`began with ${session.data.count}, durable ${session.isDurable}, moved ${session.isMoved}`);
   for await (const message of session) {
-    const { text, number = 0, redelivered = false } = message;
-    seen.push(redelivered ? `${text} #${number} again` : `${text} #${number}`);
+    const { text, number = 0, isRedelivered = false } = message;
+    seen.push(isRedelivered ? `${text} #${number} again` : `${text} #${number}`);
     if (text === 'leave unhandled') await new Promise(() => {});
     const count = session.data.count + 1;
     const state = { count, last: number };

@@ -53,8 +53,8 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a failover to a rep
     });
     // Of this test, as the session ends later.
     const own = heard;
-    session.on('reset', ({ reason, notSent, unknown }) =>
-      own.push(`reset ${reason}, ${notSent.length + unknown.length} unconfirmed`),
+    session.on('reset', ({ code, notSent, unknown }) =>
+      own.push(`reset ${code}, ${notSent.length + unknown.length} unconfirmed`),
     );
     void (async () => {
       for await (const message of session) own.push(message.text);

@@ -51,7 +51,7 @@ export const RIVALS: readonly Rival[] = [
     folder: 'parlance-durable',
     files: ['server.mjs', '../parlance/client.mjs'],
     packages: [],
-    configuration: "SQLite; `durable()`, `onLost('again')`",
+    configuration: "SQLite; `durable()`, `ifProcessDies('again')`",
     page: ['sessions that survive their process', 'DURABLE.md'],
   },
   {

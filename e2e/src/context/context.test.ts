@@ -116,13 +116,13 @@ describe('a conversation', () => {
     });
     const text = request(conversation.slice(0, 4));
     await session.request(text);
-    await session.request(text, { secret: true });
+    await session.request(text, { compressAlone: true });
     expect(session.stats().context?.sent.messages).toBe(1);
     await session.request(text);
     expect(seen[0]).toBe('CONTEXT');
     expect(seen[1]).not.toBe('CONTEXT');
     expect(seen[2]).toBe('CONTEXT');
-    await expect(session.request(text, { secret: true, algorithm: 'CONTEXT' })).rejects.toMatchObject({
+    await expect(session.request(text, { compressAlone: true, algorithm: 'CONTEXT' })).rejects.toMatchObject({
       code: 'invalid_argument',
     });
   });

@@ -29,7 +29,7 @@ describe('servers without nodes that share an engine', () => {
     for (const each of open.splice(0)) await each.close();
   });
 
-  function create(events: string[] = [], features = [durable(true, { volatile: true })]): Server {
+  function create(events: string[] = [], features = [durable(true, { allowVolatileEngine: true })]): Server {
     const log = ({ event }: Readonly<Record<string, unknown>>) => void events.push(String(event));
     const server = createServer({
       ...{ engine, features, logger: { debug: log, info: log, warn: log, error: log } },
@@ -96,7 +96,7 @@ describe('servers without nodes that share an engine', () => {
   });
 
   it('are refused beside nodes, and nodes beside them', async () => {
-    const features = [durable(true, { volatile: true }), cluster()];
+    const features = [durable(true, { allowVolatileEngine: true }), cluster()];
     const alone = create();
     await alone.listen();
     const refused = { code: 'invalid_option', message: expect.stringContaining('lacks the feature nodes') };

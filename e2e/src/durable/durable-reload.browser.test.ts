@@ -52,7 +52,7 @@ describe.skipIf(missing !== undefined)('a page with a durable session', () => {
     const server = createServer<number>({
       origins: [files.origin],
       engine,
-      features: [cluster(), durable(true, { volatile: true })],
+      features: [cluster(), durable(true, { allowVolatileEngine: true })],
       authenticate: () => ({ principal: 'ann', data: 0 }),
       async onSession(session) {
         for await (const { text } of session) {

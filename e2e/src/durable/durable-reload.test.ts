@@ -149,7 +149,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a page with a durab
     const resets: SessionReset[] = [];
     const second = await load();
     second.on('reset', (reset) => resets.push(reset));
-    await expect.poll(() => resets).toMatchObject([{ reason: 'reloaded', unknown: [{ kind: 'request' }] }]);
+    await expect.poll(() => resets).toMatchObject([{ code: 'reloaded', unknown: [{ kind: 'request' }] }]);
     await expect.poll(() => node(0).call('aborts')).toEqual(['interrupted']);
 
     reading(second, 'longer');
@@ -161,7 +161,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a page with a durab
     const third = await load();
     third.on('reset', (reset) => resets.push(reset));
     await expect.poll(() => resets.length).toBe(2);
-    expect(resets[1]).toMatchObject({ reason: 'reloaded', unknown: [{ kind: 'request' }] });
+    expect(resets[1]).toMatchObject({ code: 'reloaded', unknown: [{ kind: 'request' }] });
     expect(await node(1).call('calls')).toEqual({});
     expect((await third.request('short', { metadata: { parts: 1 } })).text).toBe('0@1 ');
   });

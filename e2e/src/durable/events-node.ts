@@ -30,7 +30,7 @@ const log = ({ event }: Readonly<Record<string, unknown>>): void => {
 const server = createServer<Totals>({
   engine: engineAt(url),
   features: [
-    durable(true, { volatile: true }),
+    durable(true, { allowVolatileEngine: true }),
     events(eventContract, {
       counted(number, { session }) {
         const data = session.data as Totals;

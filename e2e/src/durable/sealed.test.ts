@@ -129,7 +129,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a sealed cluster', 
     const secret = { state: 'weaves flowers and leaves', message: 'poetical science', token: 'ada-lovelace' };
     const { url } = await peers.serve({
       engine: sealed(redis({ url: server.url }), { key: KEY }),
-      features: [cluster({ secret: SECRET }), durable(true, { volatile: true })],
+      features: [cluster({ secret: SECRET }), durable(true, { allowVolatileEngine: true })],
       authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
       async onSession(session) {
         for await (const { text } of session)

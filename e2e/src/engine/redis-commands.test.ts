@@ -55,7 +55,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'what a durable sess
     const answered = new EventEmitter();
     const { url } = await peers.serve({
       engine: redis({ url: server.url }),
-      features: [durable(true, { volatile: true })],
+      features: [durable(true, { allowVolatileEngine: true })],
       authenticate: ({ token }) => ({ principal: token ?? 'ada' }),
       async onSession(opened) {
         session = opened;

@@ -33,7 +33,7 @@ function createNode(port: number) {
     engine: redis({ url: `redis://127.0.0.1:${port}` }),
     features: [
       cluster({ secret: SECRET }),
-      durable(({ principal }) => principal !== 'plain', { volatile: true }),
+      durable(({ principal }) => principal !== 'plain', { allowVolatileEngine: true }),
     ],
     logger: { debug: log, info: log, warn: log, error: log },
     authenticate: ({ token }) => (token === undefined ? null : { principal: token }),

@@ -55,7 +55,7 @@ describe('sessions in a file', () => {
     return { session, answers, id: session.id };
   }
 
-  /** The parts of a reply. A handler that was killed before it could say `onLost('again')` is asked once more. */
+  /** The parts of a reply. A handler that was killed before it could say `ifProcessDies('again')` is asked once more. */
   async function ask(session: ClientSession): Promise<readonly string[]> {
     const texts: string[] = [];
     try {

@@ -62,7 +62,7 @@ describe('bytes are those of the call', () => {
     const { session, got } = await begin();
     const memory = new Uint8Array([1, 1]);
     await away();
-    void session.send(memory, { secret: true });
+    void session.send(memory, { compressAlone: true });
     memory.fill(2);
     void session.send('a long text '.repeat(20_000));
     void session.send(memory);
@@ -101,7 +101,7 @@ describe('bytes are those of the call', () => {
     const form = new URLSearchParams({ a: '1' });
     const replies = [
       session.request(memory).then(({ text }) => text),
-      session.request(memory, { retry: true }).then(({ text }) => text),
+      session.request(memory, { retryUnsent: true }).then(({ text }) => text),
       session.fetch('/', { method: 'POST', body: memory }).then((response) => response.text()),
       session.fetch('/', { method: 'POST', body: Buffer.from(memory.buffer) }).then((given) => given.text()),
       session.fetch('/', { method: 'POST', body: form }).then((response) => response.text()),
@@ -120,7 +120,7 @@ describe('bytes are those of the call', () => {
     const { session, got } = await begin();
     await away();
     const memory = new Uint8Array([1, 1]);
-    void session.send(memory, { retry: true });
+    void session.send(memory, { retryUnsent: true });
     memory.fill(9);
     await test?.clock.advance(200_000);
     await back();

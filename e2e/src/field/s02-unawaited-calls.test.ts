@@ -27,7 +27,7 @@ describe('calls that nobody waits for', () => {
     const aborted = AbortSignal.abort(new Error('no'));
     void served.send('x');
     void served.send('x', { signal: aborted });
-    void served.send('x', { retry: true });
+    void served.send('x', { retryUnsent: true });
     void served.send(new Map() as never);
     void served.request('x');
     void served.request('x', { timeoutMs: -1 });
@@ -61,9 +61,9 @@ describe('calls that nobody waits for', () => {
     const calls = () => {
       const signal = AbortSignal.timeout(5);
       void session.send('x', { signal });
-      void session.send('x', { retry: true });
+      void session.send('x', { retryUnsent: true });
       void session.request('x');
-      void session.request('x', { retry: true });
+      void session.request('x', { retryUnsent: true });
       void session.request('x', { timeoutMs: 1 });
       void session.flush();
       void session.agents();

@@ -185,7 +185,7 @@ describe("close({ sessions: 'end' })", () => {
 
   it.each(['with its client', 'while its client is away'])('ends a durable session %s', async (when) => {
     const engine = memoryCluster();
-    const features = [durable(true, { volatile: true })];
+    const features = [durable(true, { allowVolatileEngine: true })];
     const { server, port } = await peers.serve({ engine, features });
     const proxy = peers.use(await createCuttingProxy(port));
     const url = `ws://127.0.0.1:${proxy.port}/session`;

@@ -96,7 +96,7 @@ describe.each(STEPS)('a clock that is set %s', (how, ms) => {
   });
 
   it('does not touch a session that waits for its client, nor a drain', async () => {
-    await serve({ engine: memoryCluster(), features: [durable(true, { volatile: true })] });
+    await serve({ engine: memoryCluster(), features: [durable(true, { allowVolatileEngine: true })] });
     const session = await test.connect({ reconnect: { maxDelayMs: 1_000 } });
     const { id } = session;
     test.network.down();

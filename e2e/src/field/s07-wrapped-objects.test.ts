@@ -85,7 +85,7 @@ describe.each(WRAPPERS)('%s', (_name, wrap) => {
     for await (const part of again) parts.push(part.text);
     expect(parts.length).toBe(4);
     again.cancel();
-    for await (const part of wrap(session.stream('x', { retry: true }))) parts.push(part.text);
+    for await (const part of wrap(session.stream('x', { retryUnsent: true }))) parts.push(part.text);
     expect(parts.length).toBe(6);
   });
 

@@ -50,7 +50,7 @@ describe('requests above the limit of the peer', () => {
     const answers = all.map((at) => {
       if (at % 3 === 0) return session.request(`${at}`).then(({ text }) => text);
       if (at % 3 === 1) return read(`${at}`);
-      return session.request(`${at}`, { retry: true }).then(({ text }) => text);
+      return session.request(`${at}`, { retryUnsent: true }).then(({ text }) => text);
     });
     await test.clock.advance(30_000);
     expect(await Promise.all(answers)).toEqual(all.map((at) => `re: ${at}`));

@@ -51,13 +51,13 @@ const CALLS: Record<string, (session: Session, body: Body) => Promise<void>> = {
     await session.request(body);
   },
   'request with retry': async (session, body) => {
-    await session.request(body, { retry: true });
+    await session.request(body, { retryUnsent: true });
   },
   stream: async (session, body) => {
     for await (const _ of session.stream(body));
   },
   'stream with retry': async (session, body) => {
-    for await (const _ of session.stream(body, { retry: true }));
+    for await (const _ of session.stream(body, { retryUnsent: true }));
   },
 };
 
@@ -81,7 +81,7 @@ describe('the form of a body', () => {
     expect(asked).toEqual(EXPECTED);
   });
 
-  it.each([{}, { retry: true }])('is the same in send of a client: %o', async (options) => {
+  it.each([{}, { retryUnsent: true }])('is the same in send of a client: %o', async (options) => {
     let reading: Promise<unknown[]> | undefined;
     const { url } = await peers.serve({
       async onSession(session) {
@@ -128,7 +128,7 @@ describe('the form of a body', () => {
       engine: redis({ url: engine.url }),
       features: [
         cluster({ secret: 'a secret of thirty-two bytes or more' }),
-        durable(true, { volatile: true }),
+        durable(true, { allowVolatileEngine: true }),
       ],
       authenticate: () => ({ principal: 'ann' }),
       async onSession(session) {

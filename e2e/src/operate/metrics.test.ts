@@ -281,7 +281,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'metrics of durable 
       features: [
         metrics(),
         cluster({ secret: 'a secret of the cluster in tests' }),
-        durable(true, { volatile: true, stallMs: 100 }),
+        durable(true, { allowVolatileEngine: true, unavailableAfterMs: 100 }),
       ],
       onRequest: ({ text }) => text,
     });

@@ -87,9 +87,9 @@ describe.skipIf(missing !== undefined)('a page', () => {
     const options: ServerOptions = {
       origins: [page.origin],
       engine: memoryCluster(),
-      features: [cluster(), durable(true, { volatile: true })],
-      async *onRequest(_request, { yielded, onLost, signal }) {
-        onLost('again');
+      features: [cluster(), durable(true, { allowVolatileEngine: true })],
+      async *onRequest(_request, { yielded, ifProcessDies, signal }) {
+        ifProcessDies('again');
         for (let part = yielded.length; part < PARTS && !signal.aborted; part++) {
           if (part === PARTS / 2) handleHalf();
           yield `${part} `;

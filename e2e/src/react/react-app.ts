@@ -13,9 +13,9 @@ const button = (id: string, onClick: () => unknown) =>
   h('button', { id, key: id, type: 'button', onClick: () => void onClick() }, id);
 
 function Stream({ session }: { session: ClientSession | undefined }): ReactNode {
-  const { value, status, reason, start, stop, keptId } = useStream(session);
+  const { value, status, code, start, stop, keptId } = useStream(session);
   return [
-    show('stream', [status, value, reason ?? null, keptId === undefined]),
+    show('stream', [status, value, code ?? null, keptId === undefined]),
     button('ask', () => start('a question')),
     button('ask-kept', () => start('keep')),
     button('ask-long', () => start('long')),
@@ -33,27 +33,27 @@ function Counting({ session }: { session: ClientSession | undefined }): ReactNod
 }
 
 function Reply({ session, name }: { session: ClientSession | undefined; name: string }): ReactNode {
-  const { value, status, reason, position, stop } = useReply(session, name);
+  const { value, status, code, position, stop } = useReply(session, name);
   return [
-    show('reply', [status, value, reason ?? null]),
+    show('reply', [status, value, code ?? null]),
     show('position', position),
     button('stop-reply', stop),
   ];
 }
 
 function Agents({ session }: { session: ClientSession | undefined }): ReactNode {
-  const { status, list, reason } = useAgents(session);
-  return show('agents', [status, list.map(({ id }) => id).sort(), reason ?? null]);
+  const { status, list, code } = useAgents(session);
+  return show('agents', [status, list.map(({ id }) => id).sort(), code ?? null]);
 }
 
 /** A room, which is joined again in each session. */
 function Room({ session, name }: { session: ClientSession | undefined; name: string }): ReactNode {
-  const { status, reason } = useRoom(session, name, {
+  const { status, code } = useRoom(session, name, {
     join: (session, name) => session.request(name === 'full' ? name : `join ${session.id}`),
     leave: (session) => session.request(`leave ${session.id}`),
   });
   return [
-    show('room', [status, reason ?? null]),
+    show('room', [status, code ?? null]),
     h(Said, { session, name: 'said', key: 'said' }),
     h(Said, { session, name: 'count', key: 'count' }),
   ];
@@ -77,7 +77,7 @@ function App({ url, token, room = 'lobby', source }: AppOptions): ReactNode {
   const [target, setTarget] = useState(url);
   const [shown, setShown] = useState('stream');
   const [resets, setResets] = useState<readonly string[]>([]);
-  const { session, id, status, secondsLeft, reason, retry } = useSession(target && (source ?? target), {
+  const { session, id, status, secondsLeft, code, retry } = useSession(target && (source ?? target), {
     token,
     onReset: ({ reason }) => setResets([...resets, reason]),
     reconnect: { minDelayMs: 10, maxDelayMs: 50 },
@@ -92,7 +92,7 @@ function App({ url, token, room = 'lobby', source }: AppOptions): ReactNode {
   };
   return [
     show('status', status),
-    show('reason', reason ?? ''),
+    show('code', code ?? ''),
     show('left', secondsLeft ?? -1),
     show('id', id ?? ''),
     show('resets', resets.length),

@@ -15,11 +15,11 @@ class WebSocket {
 const options = { WebSocket: WebSocket as unknown as NonNullable<ClientOptions['WebSocket']> };
 
 function Component({ source }: { readonly source: SessionSource | undefined }): ReactNode {
-  const { session, status, secondsLeft, reason } = useSession(source, options);
+  const { session, status, secondsLeft, code } = useSession(source, options);
   const stream = useStream(session);
   const reply = useReply(session, 'a-reply', { initial: 0, read: (count) => count + 1 });
   const agents = useAgents(session);
-  const seen = [session, status, secondsLeft, reason, stream.status, stream.value, reply.status, reply.value];
+  const seen = [session, status, secondsLeft, code, stream.status, stream.value, reply.status, reply.value];
   return JSON.stringify([...seen, agents.status, agents.list]).replaceAll('"', '');
 }
 

@@ -263,11 +263,11 @@ describe.skipIf(missing !== undefined).each(VERSIONS)('a page with React $major'
   it('says why a session is refused, and connects again when asked', async () => {
     await page.goto(addressOf({ token: 'wrong' }));
     await text('status').toBe('refused');
-    expect(await page.locator('#reason').textContent()).toBe('unauthenticated');
+    expect(await page.locator('#code').textContent()).toBe('unauthenticated');
     proxy.refuse(true);
     await page.goto(addressOf());
     await text('status').toBe('refused');
-    expect(await page.locator('#reason').textContent()).toBe('connection_failed');
+    expect(await page.locator('#code').textContent()).toBe('connection_failed');
     proxy.refuse(false);
     await click('retry');
     await text('status').toBe('online');
@@ -278,7 +278,7 @@ describe.skipIf(missing !== undefined).each(VERSIONS)('a page with React $major'
     await online();
     await accepted[0]?.close();
     await text('status').toBe('closed');
-    await text('reason').toBe('');
+    await text('code').toBe('');
     await click('ask');
     await stream('failed', '', 'session_closed');
     await click('retry');
@@ -291,11 +291,11 @@ describe.skipIf(missing !== undefined).each(VERSIONS)('a page with React $major'
   it('shows the code with which the server has closed the session', async () => {
     await online();
     await accepted[0]?.close({ code: 'kicked', reason: 'spam' });
-    await text('reason').toBe('kicked');
+    await text('code').toBe('kicked');
     await text('status').toBe('closed');
     await click('retry');
     await text('status').toBe('online');
-    await text('reason').toBe('');
+    await text('code').toBe('');
   });
 
   it('shows that code also for a session that has taken the place of a lost one', async () => {
@@ -309,7 +309,7 @@ describe.skipIf(missing !== undefined).each(VERSIONS)('a page with React $major'
     await expect.poll(() => accepted.length).toBe(2);
     await text('status').toBe('online');
     await accepted[1]?.close({ code: 'kicked' });
-    await text('reason').toBe('kicked');
+    await text('code').toBe('kicked');
     await text('status').toBe('closed');
   });
 

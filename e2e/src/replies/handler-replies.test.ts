@@ -195,7 +195,7 @@ describe('a second loop over a reply is refused', () => {
     return peers.use(await connect(url, { WebSocket }));
   };
 
-  it.each([{}, { retry: true }])('after the first has read it: %o', async (options) => {
+  it.each([{}, { retryUnsent: true }])('after the first has read it: %o', async (options) => {
     const session = await start();
     const reply = session.stream('x', options);
     for await (const _ of reply);

@@ -240,7 +240,7 @@ describe.skipIf(redisMissing !== undefined)(
       await expectWhole(session, id as string, texts);
     });
 
-    it("ends after its parts with onLost('fail')", async () => {
+    it("ends after its parts with ifProcessDies('fail')", async () => {
       const [a, b] = [await start(), await start()];
       const at = { node: a };
       const session = await dial(at);

@@ -241,7 +241,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a node that does no
   });
 
   it('keeps sessions that continue without Redis', async () => {
-    const durability = { onUnavailable: 'degrade', stallMs: 1_000 } as const;
+    const durability = { onUnavailable: 'degrade', unavailableAfterMs: 1_000 } as const;
     await startTwo(durability);
     const session = await dial('ann');
     expect(await ask(session, 'one')).toBe('1: one');

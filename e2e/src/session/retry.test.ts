@@ -12,7 +12,7 @@ import WebSocket from 'ws';
 import { type CuttingProxy, createCuttingProxy } from '../kit/cutting-proxy.js';
 import { createPeers, failure } from '../kit/peers.js';
 
-/** Calls with `retry`, while a server is replaced by one that does not know its sessions. */
+/** Calls with `retryUnsent`, while a server is replaced by one that does not know its sessions. */
 
 const peers = createPeers();
 afterEach(() => peers[Symbol.asyncDispose]());
@@ -83,7 +83,7 @@ const textOf = async (stream: AsyncIterable<{ readonly text: string }>): Promise
   return text;
 };
 
-const RETRY = { retry: true } as const;
+const RETRY = { retryUnsent: true } as const;
 
 describe('a call that was not written when the session was lost', () => {
   it('moves on to the next one in its order, if its sender asked for that', async () => {

@@ -104,8 +104,8 @@ describe('the server knows of its client', () => {
     const [session] = server.sessions.values();
     expect(session?.remoteAddress).toBe('203.0.113.9');
     expect(session?.userAgent).toBe(headers['User-Agent'].slice(0, 512));
-    expect(session?.since).toBeGreaterThanOrEqual(before);
-    expect(session?.since).toBeLessThanOrEqual(Date.now());
+    expect(session?.startedAt).toBeGreaterThanOrEqual(before);
+    expect(session?.startedAt).toBeLessThanOrEqual(Date.now());
   });
 
   it('its own address and not a stated one without a trusted proxy', async () => {
@@ -135,12 +135,12 @@ describe('the server knows of its client', () => {
     } as typeof WebSocket;
     const client = await enter(`ws://127.0.0.1:${proxy.port}/session`, { WebSocket: Moving });
     const [session] = server.sessions.values();
-    const since = session?.since;
+    const since = session?.startedAt;
     expect([session?.remoteAddress, session?.userAgent]).toEqual(['203.0.113.1', 'net 1']);
     proxy.cut();
     await client.request('');
     expect([session?.remoteAddress, session?.userAgent]).toEqual(['203.0.113.2', 'net 2']);
-    expect(session?.since).toBe(since);
+    expect(session?.startedAt).toBe(since);
   });
 
   it.each([
@@ -177,7 +177,7 @@ describe('the server knows of its client', () => {
     expect(await nodes[0].server.drain({ timeoutMs: 5_000 })).toMatchObject({ moved: 1 });
     const [after] = nodes[1].server.sessions.values();
     expect(after).toMatchObject({ isMoved: true, userAgent, remoteAddress, data: { name: 'Ann' } });
-    expect(after?.since).toBe(before?.since);
+    expect(after?.startedAt).toBe(before?.startedAt);
     proxy.refuse(false);
   });
 });

@@ -74,8 +74,8 @@ export class Device {
     });
     this.#session = session;
     this.#id = session.id;
-    session.on('reset', ({ reason }) => {
-      if (reason !== 'reloaded') this.#lose(new ProtocolError('session_lost', reason));
+    session.on('reset', ({ code, reason }) => {
+      if (code !== 'reloaded') this.#lose(new ProtocolError('session_lost', reason));
     });
     this.#ended = this.#listen(session);
   }

@@ -120,12 +120,12 @@ const TAKEN_OVER: Failure = {
 };
 const NOT_AGAIN: Failure = {
   error: 'interrupted',
-  why: "The handler has died, and without `onLost('again')` it is not called twice: its effects might happen twice.",
+  why: "The handler has died, and without `ifProcessDies('again')` it is not called twice: its effects might happen twice.",
   see: 'DURABLE.md#once-or-at-least-once',
 };
 const HANDLER_DIED: Failure = {
   error: 'interrupted',
-  why: "The recorded parts can be followed, and no node can produce the rest: a handler is called again only in a durable session with `onLost('again')`.",
+  why: "The recorded parts can be followed, and no node can produce the rest: a handler is called again only in a durable session with `ifProcessDies('again')`.",
   see: 'CLUSTER.md#kept-replies',
 };
 const DEADLINE: Failure = {
@@ -201,15 +201,15 @@ export const MATRIX = {
   'durable messages': GOES_ON,
   'plain requests': PLAIN_CALL,
   'durable requests': DURABLE_CALL,
-  "durable requests, `onLost('again')`": CALLED_AGAIN,
+  "durable requests, `ifProcessDies('again')`": CALLED_AGAIN,
   'plain streams': PLAIN_CALL,
   'durable streams': DURABLE_CALL,
-  "durable streams, `onLost('again')`": CALLED_AGAIN,
+  "durable streams, `ifProcessDies('again')`": CALLED_AGAIN,
   'plain events': PLAIN_CALL,
   'durable events': CALLED_AGAIN,
   'plain kept replies': KEPT,
   'durable kept replies': KEPT,
-  "durable kept replies, `onLost('again')`": KEPT_AGAIN,
+  "durable kept replies, `ifProcessDies('again')`": KEPT_AGAIN,
   'plain followers': { ...PLAIN_CALL, ...RECORD_ENDS },
   'durable followers': { ...CALLED_AGAIN, ...RECORD_ENDS },
   'plain messages between agents': { ...PLAIN, 'second device': TAKEN_OVER },

@@ -47,7 +47,7 @@ const create = () => {
     engine,
     features: [
       ...(setup.secret === undefined ? [] : [cluster({ secret: setup.secret })]),
-      durable(({ principal }) => principal.startsWith('durable'), { volatile: true }),
+      durable(({ principal }) => principal.startsWith('durable'), { allowVolatileEngine: true }),
       events(eventContract, {
         counted: (_, { session }) => count(session),
         async held(name, { session }) {
@@ -91,13 +91,13 @@ async function onSession(server: Server<Counted>, session: ServerSession<Counted
 
 async function* onRequest(
   request: Message,
-  { metadata, session, yielded, onLost, keep }: RequestContext<ServerSession<Counted>>,
+  { metadata, session, yielded, ifProcessDies, keep }: RequestContext<ServerSession<Counted>>,
 ): AsyncGenerator<string> {
   if (metadata['what'] === 'data') {
     yield `${session.data?.count ?? 0}`;
     return;
   }
-  if (metadata['again'] === true) onLost('again');
+  if (metadata['again'] === true) ifProcessDies('again');
   if (metadata['keep'] !== undefined) keep({ name: String(metadata['keep']) });
   calls[request.text] = (calls[request.text] ?? 0) + 1;
   yield* replyParts(gate, yielded.length);

@@ -24,8 +24,8 @@ const server = createServer<{ readonly count: number }>({
   features: [cluster({ secret }), durable()],
   logger: { debug() {}, info: note, warn() {}, error() {} },
   onSession: countMessages,
-  async *onRequest(request, { yielded, onLost }) {
-    onLost('again');
+  async *onRequest(request, { yielded, ifProcessDies }) {
+    ifProcessDies('again');
     const words = wordsOf(answerTo(request.json<ChatRequest>()));
     for (const word of words.slice(yielded.length)) {
       yield word;

@@ -15,8 +15,8 @@ const [file = '', port = '0'] = process.argv.slice(2);
 const server = createServer({
   engine: sqlite(file),
   features: [durable()],
-  async *onRequest(request, { yielded, onLost }) {
-    onLost('again');
+  async *onRequest(request, { yielded, ifProcessDies }) {
+    ifProcessDies('again');
     const words = answerTo(request.json<ChatRequest>()).match(/\S+\s*|\s+/g) ?? [];
     for (const word of words.slice(yielded.length)) {
       yield word;

@@ -63,7 +63,7 @@ it('asks all modules, in their order, and modules that a call adds', async () =>
   expect(modules.plan).toEqual({ agentId: 'b', rebuilds: true });
   expect([modules.has('isAway'), modules.has('isRebuilt')]).toEqual([true, false]);
   const lost = { kind: 'message', streamId: 0 } as const;
-  const reset = { reason: 'lost', notSent: [lost], unknown: [lost] };
+  const reset = { code: 'session_lost', reason: 'lost', notSent: [lost], unknown: [lost] } as const;
   expect(modules.lossOf(reset)).toEqual({ ...reset, notSent: [] });
   await Promise.all(modules.call('dialing'));
 });

@@ -27,9 +27,9 @@ class CallOptions:
 
     to: str | None = None
     metadata: Mapping[str, Any] | None = None
-    secret: bool = False
+    compress_alone: bool = False
     algorithm: str | None = None
-    retry: bool = False
+    retry_unsent: bool = False
 
     def apply(self, body: Body, agreement: Agreement) -> Body:
         """Address a body, and give it its metadata.
@@ -45,7 +45,7 @@ class CallOptions:
             needed = "replies" if self.to == "@replies" else "agents"
             if not agreement.has(needed) and not agreement.has("agents"):
                 raise ParlanceError("unsupported", f"to: the two ends have not agreed on {needed}")
-        body.to, body.retry = self.to, self.retry
+        body.to, body.retry = self.to, self.retry_unsent
         if self.metadata:
             body.metadata = pack_metadata(self.metadata, agreement.max_metadata_size)
         return body

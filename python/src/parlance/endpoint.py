@@ -90,12 +90,12 @@ class Endpoint:
 
     def prepare(self, kind: int, body: object, options: CallOptions) -> Body:
         """Code, address and describe a body."""
-        coded = self.encode(kind, body, secret=options.secret, algorithm=options.algorithm)
+        coded = self.encode(kind, body, secret=options.compress_alone, algorithm=options.algorithm)
         return options.apply(coded, self.link.agreement)
 
     def check_draining(self, options: CallOptions) -> None:
         """Refuse a request after GOAWAY, unless it may wait for the next session."""
-        if self.core.is_draining and not options.retry:
+        if self.core.is_draining and not options.retry_unsent:
             message = "the server drains and takes no new requests"
             raise ParlanceError("draining", message, retry_after=self.core.retry_after)
 
@@ -223,8 +223,8 @@ class Endpoint:
             self.call(write, fail, 0)
 
     def _reset(self, event: SessionReset) -> None:
-        _log.warning("reset: %s", event.reason)
-        if self.state == "established" and event.reason not in ("reloaded", "record_behind"):
+        _log.warning("reset: %s", event.code)
+        if self.state == "established" and event.code not in ("reloaded", "record_behind"):
             self.state = "connecting"
         if self._setup.on_reset is not None:
             try:

@@ -37,7 +37,7 @@ class Message:
         The agent that has sent it, by its ID or address; `None` for the server itself.
     tensor : Tensor or None
         The tensor, if it is one.
-    secret : bool
+    compressed_alone : bool
         Whether its sender has kept it out of context coding.
     """
 
@@ -49,7 +49,7 @@ class Message:
         "_part_text",
         "_text",
         "failure",
-        "secret",
+        "compressed_alone",
         "sender",
         "tensor",
     )
@@ -69,7 +69,7 @@ class Message:
         self._text: str | None = None
         self._metadata: Mapping[str, Any] | None = None
         self.sender = body.sender
-        self.secret = body.secret
+        self.compressed_alone = body.secret
         self.tensor = tensor
         #: The error of decoding that was raised last.
         self.failure: ParlanceError | None = None
@@ -174,5 +174,5 @@ def join(parts: list[Message], coder: Coder, metadata: bytes | None) -> Message:
     else:
         data = b"".join(part.bytes for part in parts)
     content = data if codec == frames.PLAIN else None
-    secret = any(part.secret for part in parts)
+    secret = any(part.compressed_alone for part in parts)
     return Message(ReceivedBody(codec, data, content, None, metadata, secret, None, 0), coder)

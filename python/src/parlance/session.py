@@ -253,9 +253,9 @@ class Session(Verbs):
         *,
         to: str | None = None,
         metadata: Mapping[str, Any] | None = None,
-        secret: bool = False,
+        compress_alone: bool = False,
         algorithm: str | None = None,
-        retry: bool = False,
+        retry_unsent: bool = False,
     ) -> None:
         """Send a one-way message. It returns when the message is queued, which waits while much is.
 
@@ -266,11 +266,11 @@ class Session(Verbs):
         to : str, optional
             An agent, by its ID or address; the server itself if it is left out.
         metadata : mapping, optional
-        secret : bool, default False
+        compress_alone : bool, default False
             Keeps the body out of context coding, so that sizes do not tell what it has in common with others.
         algorithm : str, optional
             Such as `NONE`; the best that was agreed on if it is left out.
-        retry : bool, default False
+        retry_unsent : bool, default False
             Whether the message moves to the next session if this one is lost before anything of it was written.
 
         Raises
@@ -281,7 +281,7 @@ class Session(Verbs):
         """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         endpoint = self._open
-        options = CallOptions(to, metadata, secret, algorithm, retry)
+        options = CallOptions(to, metadata, compress_alone, algorithm, retry_unsent)
         content = frozen(body)
 
         def write() -> None:
@@ -305,9 +305,9 @@ class Session(Verbs):
         to: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         timeout: float | None = None,
-        secret: bool = False,
+        compress_alone: bool = False,
         algorithm: str | None = None,
-        retry: bool = False,
+        retry_unsent: bool = False,
     ) -> Message:
         """Send a request and return the whole reply, whose parts are joined.
 
@@ -325,7 +325,7 @@ class Session(Verbs):
             errors of `send`.
         """
         reply = Reply(self._open, is_whole=True)
-        self._ask(reply, body, CallOptions(to, metadata, secret, algorithm, retry))
+        self._ask(reply, body, CallOptions(to, metadata, compress_alone, algorithm, retry_unsent))
         if timeout is None:
             return await reply.whole()
         try:
@@ -340,9 +340,9 @@ class Session(Verbs):
         *,
         to: str | None = None,
         metadata: Mapping[str, Any] | None = None,
-        secret: bool = False,
+        compress_alone: bool = False,
         algorithm: str | None = None,
-        retry: bool = False,
+        retry_unsent: bool = False,
     ) -> Reply:
         """Send a request at once, and return its reply part by part.
 
@@ -352,7 +352,7 @@ class Session(Verbs):
             Errors of `send`; others come from the loop.
         """
         reply = Reply(self._open)
-        self._ask(reply, body, CallOptions(to, metadata, secret, algorithm, retry))
+        self._ask(reply, body, CallOptions(to, metadata, compress_alone, algorithm, retry_unsent))
         return reply
 
     def _ask(self, reply: Reply, body: object, options: CallOptions) -> None:

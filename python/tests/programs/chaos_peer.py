@@ -49,7 +49,7 @@ class Page:
             agent_id=given.get("agent"),
             store=store,
             on_request=self.answer,
-            on_reset=lambda reset: self.tell("reset", reason=reset.reason),
+            on_reset=lambda reset: self.tell("reset", code=reset.code, reason=reset.code),
             reconnect=RECONNECT,
             timers=TIMERS,
             transports=("websocket",),

@@ -55,9 +55,9 @@ async function count(session: ServerSession<{ readonly count: number }>): Promis
   let { count } = session.data ?? { count: 0 };
   effect('begin', id, count);
   if (!session.isDurable) effect('fault', `${id} is not durable`);
-  for await (const { text, number = 0, redelivered = false } of session) {
-    if (plant === 'handled') session.handledUpTo(number);
-    effect('take', id, number, count, redelivered);
+  for await (const { text, number = 0, isRedelivered = false } of session) {
+    if (plant === 'handled') session.markHandledUpTo(number);
+    effect('take', id, number, count, isRedelivered);
     await sleep(Math.random() * 2 * WORK_MS);
     count++;
     await session.commit({ data: { count }, send: [`${text} ${count}`] });
@@ -78,14 +78,14 @@ async function say(session: Pick<ServerSession, 'id' | 'send'>): Promise<void> {
 
 async function* answer(
   request: Message,
-  { attempt, yielded, onLost, signal }: RequestContext,
+  { attempt, yielded, ifProcessDies, signal }: RequestContext,
 ): AsyncGenerator<string> {
   const { id, parts, paceMs } = request.json<Question>();
   effect('start', id, attempt, yielded.length);
   yielded.forEach(({ text }, i) => {
     if (text !== String(i)) effect('fault', `${id} has ${text} as part ${i} of what was said`);
   });
-  if (isRepeatable(id)) onLost('again');
+  if (isRepeatable(id)) ifProcessDies('again');
   if (plant === 'start') await sleep(UNMARKED_MS);
   for (let part = yielded.length; part < parts; part++) {
     if (signal.aborted) return;

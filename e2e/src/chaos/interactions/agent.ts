@@ -195,10 +195,10 @@ export class OpenPage {
     this.#ledger = ledger;
     this.#nextNumber = nextNumber;
     this.#place = this.#join();
-    session.on('reset', ({ reason }) => {
+    session.on('reset', ({ code, reason }) => {
       // The engine loses nothing that it has confirmed here.
-      if (reason === 'record_behind') ledger.fault(agent, `the record of ${session.id} was behind`);
-      else if (reason !== 'reloaded') this.#lose('session_lost', reason);
+      if (code === 'record_behind') ledger.fault(agent, `the record of ${session.id} was behind`);
+      else if (code !== 'reloaded') this.#lose('session_lost', reason);
     });
     // The event `reset` follows if the session is lost, and another one follows it.
     session.on('error', ({ code, message }) => {
@@ -278,9 +278,9 @@ export class OpenPage {
     }
   }
 
-  #hear({ from, text, redelivered = false }: Pick<Message, 'from' | 'text' | 'redelivered'>): void {
+  #hear({ from, text, isRedelivered = false }: Pick<Message, 'from' | 'text' | 'isRedelivered'>): void {
     if (from === undefined) this.#ledger.echo(text);
-    else this.#ledger.told.read(this.place, text, redelivered);
+    else this.#ledger.told.read(this.place, text, isRedelivered);
   }
 
   /** @param former the place of the session before. */

@@ -90,7 +90,7 @@ export const ALLOWED: readonly Row[] = [
     if: ({ isDurable, isAgain }) => isDurable && !isAgain,
     after: NODE_LEFT,
     at: 'handler',
-    says: "DURABLE.md, What survives what: a reply with onLost('fail')",
+    says: "DURABLE.md, What survives what: a reply with ifProcessDies('fail')",
   },
   {
     of: ['request'],

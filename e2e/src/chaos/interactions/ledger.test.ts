@@ -115,7 +115,7 @@ describe('the ledger of a history', () => {
       (ledger: InteractionLedger) => {
         for (const number of numbers) ledger.told.read(BOB, `sess_ann d0 ${number}`, false);
       };
-    const LOST = { to: 'd1', outcome: 'unknown', reason: 'peer_gone', first: 2, count: 1 } as const;
+    const LOST = { to: 'd1', outcome: 'unknown', code: 'peer_gone', first: 2, count: 1 } as const;
 
     it('finds one that comes again, late, never, or from nobody', () => {
       expect(told(reads(1, 2, 2, 3))).toEqual(['d1.0: read number 2 of d0 (sess_ann) again, unmarked']);

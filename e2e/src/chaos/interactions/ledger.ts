@@ -128,9 +128,9 @@ export class InteractionLedger extends Ledger {
 
   reported(by: Page, report: Undelivered): void {
     this.told.reported(by, report);
-    const { to, reason, first = 1, count, outcome } = report;
+    const { to, code, first = 1, count, outcome } = report;
     const at = this.#pages.get(by.name)?.at ?? 0;
-    this.#fail('report', by, reason, at, `${count} messages to ${to} from ${first} on are ${outcome}`);
+    this.#fail('report', by, code, at, `${count} messages to ${to} from ${first} on are ${outcome}`);
   }
 
   // --- replies

@@ -62,7 +62,7 @@ const create = () =>
       ...options.features,
       durable(({ agentId = '' }) => !PLAIN_AGENTS.includes(agentId), {
         // Without `fsync`: only processes die here.
-        volatile: address.startsWith('postgres:'),
+        allowVolatileEngine: address.startsWith('postgres:'),
       }),
       keptReplies({
         keep: (request) => {
@@ -122,12 +122,12 @@ async function countAll(session: ServerSession<{ readonly count: number }>): Pro
 
 async function* answer(
   request: Message,
-  { attempt, yielded, onLost, keep, signal }: RequestContext,
+  { attempt, yielded, ifProcessDies, keep, signal }: RequestContext,
 ): AsyncGenerator<string> {
   const question = request.json<Question>();
   const { id, parts, paceMs } = question;
   effect('start', id, attempt, yielded.length);
-  if (question.again) onLost('again');
+  if (question.again) ifProcessDies('again');
   if (question.keep === 'name') effect('kept', id, keep({ name: id })?.id ?? '');
   signal.addEventListener('abort', () => effect('stopped', id, String(signal.reason?.code ?? signal.reason)));
   for (let part = yielded.length; part < parts; part++) {

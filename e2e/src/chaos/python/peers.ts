@@ -32,8 +32,8 @@ interface Line {
 /** What happens to a session. */
 type PageEvent =
   | { readonly event: 'state'; readonly session: string; readonly state: string }
-  | { readonly event: 'reset'; readonly reason: string }
-  | { readonly event: 'undelivered'; readonly report: Undelivered }
+  | { readonly event: 'reset'; readonly code: string; readonly reason: string }
+  | { readonly event: 'undelivered'; readonly report: Omit<Undelivered, 'code'> & { readonly reason: string } }
   | {
       readonly event: 'message';
       readonly text: string;
@@ -140,7 +140,7 @@ class PythonSession implements ChaosSession {
       case 'reset':
         return this.#tell('reset', event);
       case 'undelivered':
-        return this.#tell('undelivered', event.report);
+        return this.#tell('undelivered', { ...event.report, code: event.report.reason });
       case 'message':
         return this.#messages.put({ ...event, from: event.sender ?? undefined });
       case 'closed':

@@ -5,7 +5,7 @@ import { createEmbeddedResponder } from './responder.js';
 async function answerTo(text: string, said: readonly string[] = []): Promise<string> {
   const { signal } = new AbortController();
   const before = said.map((part) => ({ text: part }));
-  const context = { signal, metadata: {}, onLost() {}, yielded: before } as never as RequestContext;
+  const context = { signal, metadata: {}, ifProcessDies() {}, yielded: before } as never as RequestContext;
   const json = () => {
     if (text.startsWith('{')) return JSON.parse(text);
     throw new ProtocolError('bad_json', 'not JSON');

@@ -47,7 +47,7 @@ export function createEmbeddedResponder(): RequestHandler {
     // By `session.fetch`, such as from the chat page.
     if (readHttpHead(context) !== undefined) return yield* model(request, context);
     // The next process continues behind what this one has said.
-    context.onLost('again');
+    context.ifProcessDies('again');
     for (const word of (answerTo(questionOf(request)).match(/\s*\S+/gu) ?? []).slice(
       context.yielded.length,
     )) {

@@ -7,8 +7,8 @@ describe('the failure that a component sees', () => {
     [new ProtocolError('timeout', 'late'), 'timeout'],
     [new RequestError('quota', 'used up'), 'quota'],
     [new TypeError('a bug'), 'unknown'],
-  ])('is the error itself: %s', (error, reason) => {
-    expect(failureOf(error)).toEqual({ reason, error });
+  ])('is the error itself: %s', (error, code) => {
+    expect(failureOf(error)).toEqual({ code, error });
     expect(failureOf(error).error).toBe(error);
   });
 
@@ -23,7 +23,7 @@ describe('the failure that a component sees', () => {
       },
     },
   ])('is an error also if something else was thrown: case %#', (thrown) => {
-    const { reason, error } = failureOf(thrown);
-    expect([reason, error instanceof Error, error?.cause]).toEqual(['unknown', true, thrown]);
+    const { code, error } = failureOf(thrown);
+    expect([code, error instanceof Error, error?.cause]).toEqual(['unknown', true, thrown]);
   });
 });

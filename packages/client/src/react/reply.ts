@@ -13,7 +13,7 @@ import { View } from './view.js';
 
 /**
  * `idle`: nothing was asked. `waiting`: for the first part. `streaming`. `done`: the reply is complete. `stopped`: by this
- * page, or by another reader of a kept reply. `failed`: `reason` says why.
+ * page, or by another reader of a kept reply. `failed`: `code` says why.
  */
 export type ReplyStatus = 'idle' | 'waiting' | 'streaming' | 'done' | 'stopped' | 'failed';
 
@@ -39,7 +39,7 @@ export interface StreamView<Value, Part> extends ReplyView<Value> {
 }
 
 export interface FollowView<Value> extends ReplyView<Value> {
-  /** Stops the handler. Never rejects; if it fails, `reason` says why. */
+  /** Stops the handler. Never rejects; if it fails, `code` says why. */
   readonly stop: () => Promise<void>;
 }
 
@@ -165,7 +165,7 @@ abstract class Reading extends View<ReplyView<unknown>> {
 
   protected fail(error: unknown): void {
     const failure = failureOf(error);
-    this.set(failure.reason === 'cancelled' ? { status: 'stopped' } : { status: 'failed', ...failure });
+    this.set(failure.code === 'cancelled' ? { status: 'stopped' } : { status: 'failed', ...failure });
   }
 
   protected get isUnderWay(): boolean {

@@ -13,7 +13,7 @@ import { View } from './view.js';
 /**
  * `idle`: there is nothing to connect to. `connecting`: the first session is being opened. `online`. `reconnecting`:
  * the connection is lost; what is sent meanwhile waits. `refused`: the session could not be opened, or has failed, and
- * no other follows by itself; `reason` says why. `closed`: either end has closed the session; `reason` is the code that it
+ * no other follows by itself; `code` says why. `closed`: either end has closed the session; `code` is the one that it
  * has given, if any.
  */
 export type SessionStatus = 'idle' | 'connecting' | 'online' | 'reconnecting' | 'refused' | 'closed';
@@ -170,7 +170,7 @@ class Connecting extends View<SessionView> {
     let isLeft = false;
     session.closed.then(({ code }) => {
       if (!isLeft && failure === NO_FAILURE && code !== undefined)
-        this.#end('closed', { reason: code, error: undefined });
+        this.#end('closed', { code, error: undefined });
     });
     show(session.state);
     return () => {

@@ -2,7 +2,7 @@ import { ProtocolError } from '@parlance/protocol';
 import type { UserOutbound } from '@parlance/protocol/client';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
-/** The code of `retry` comes from the network in a page, which may be away when it is needed. */
+/** The code of `retryUnsent` comes from the network in a page, which may be away when it is needed. */
 
 const network = vi.hoisted(() => ({ isUp: true }));
 vi.mock('./retries.js', async (original) => {
@@ -73,15 +73,15 @@ const turns = async () => {
   for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
 };
 
-describe('the first calls with `retry`', () => {
+describe('the first calls with `retryUnsent`', () => {
   it('wait for the next session if the network is away', async () => {
     const { sent, outbound, leave, comeBack, later } = await create();
     outbound.ready();
     await later();
     leave();
     const calls = [
-      outbound.send('a', { retry: true }, undefined),
-      outbound.request('b', { retry: true }, undefined),
+      outbound.send('a', { retryUnsent: true }, undefined),
+      outbound.request('b', { retryUnsent: true }, undefined),
     ];
     await turns();
     comeBack();
@@ -95,7 +95,7 @@ describe('the first calls with `retry`', () => {
     outbound.ready();
     await later();
     comeBack();
-    await outbound.send('a', { retry: true }, undefined);
+    await outbound.send('a', { retryUnsent: true }, undefined);
     expect(sent).toEqual(['a']);
   });
 

@@ -12,19 +12,19 @@ import { keptOptions, type WaitingOptions, WaitingOutbound } from '../session/wa
 import type { Retries } from './retries.js';
 
 const code = loadable('retry', () => import('./retries.js'));
-/** Milliseconds from a session to the code of `retry`, so that the first messages of a page do not share the network with it. */
+/** Milliseconds from a session to the code of `retryUnsent`, so that the first messages of a page do not share the network with it. */
 const LOADED_AFTER_MS = 1_000;
 
 /**
  * The sending side of a client's session: calls go to the present session or, if there is none, to the next one, and with
- * `retry` also to those that follow it.
+ * `retryUnsent` also to those that follow it.
  */
 export class ClientOutbound extends WaitingOutbound {
   readonly #options: WaitingOptions;
   readonly #join: (module: ClientModule) => void;
   /** Why no session follows. */
   #ended: ProtocolError | undefined;
-  /** Created with the first call that has `retry`. */
+  /** Created with the first call that has `retryUnsent`. */
   #retries: Retries | undefined;
   /** Calls that wait for the code; messages wait behind them, so that all keep their order. */
   #waiting = 0;
@@ -39,10 +39,10 @@ export class ClientOutbound extends WaitingOutbound {
   }
 
   override send(body: Body, options: SendOptions & CallHooks, agent: string | undefined): Promise<void> {
-    if (!options.retry && this.#waiting === 0) return super.send(body, options, agent);
+    if (!options.retryUnsent && this.#waiting === 0) return super.send(body, options, agent);
     const content = ownContent(contentOf(body));
     const kept = { ...options, isOwned: true };
-    if (!options.retry) return this.#with(() => super.send(content, kept, agent));
+    if (!options.retryUnsent) return this.#with(() => super.send(content, kept, agent));
     return this.#with((retries) => retries.send(content, kept, agent));
   }
 
@@ -51,14 +51,14 @@ export class ClientOutbound extends WaitingOutbound {
     options: RequestOptions & CallHooks,
     agent: string | undefined,
   ): Promise<Message> {
-    if (!options.retry) return super.request(body, options, agent);
+    if (!options.retryUnsent) return super.request(body, options, agent);
     const content = ownContent(contentOf(body));
     const kept = keptOptions(options);
     return this.#with((retries) => retries.request(content, kept, agent));
   }
 
   override stream(body: Body, options: RequestOptions & CallHooks, agent: string | undefined): ReplyStream {
-    if (!options.retry) return super.stream(body, options, agent);
+    if (!options.retryUnsent) return super.stream(body, options, agent);
     const content = ownContent(contentOf(body));
     const kept = keptOptions(options);
     const ask = (): ReplyStream => (this.#retries as Retries).stream(content, kept, agent);

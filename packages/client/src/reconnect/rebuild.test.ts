@@ -43,7 +43,7 @@ it('reports the requests of the former page with the first session that is ready
   expect(module.isRebuilt).toBe(true);
   ready();
   const unknown = [1, 3].map((streamId) => ({ kind: 'request', streamId }));
-  expect(resets).toEqual([{ reason: 'reloaded', notSent: [], unknown }]);
+  expect(resets).toEqual([{ code: 'reloaded', reason: 'the page was loaded again', notSent: [], unknown }]);
   ready();
   expect(resets).toHaveLength(1);
   await Promise.resolve(module.ended?.(new Error('over') as never));

@@ -232,7 +232,7 @@ class Rebuild implements ClientModule {
     const unknown = this.#interrupted.map((streamId) => ({ kind: 'request', streamId }) as const);
     this.#interrupted = [];
     if (unknown.length === 0) return;
-    const reset = { reason: 'reloaded', notSent: [], unknown };
+    const reset = { code: 'reloaded', reason: 'the page was loaded again', notSent: [], unknown } as const;
     this.#options.clock.after(0, () => sessions.listeners.notify('reset', reset, sessions));
   }
 

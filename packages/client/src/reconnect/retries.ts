@@ -39,7 +39,7 @@ interface Call {
 }
 
 /**
- * The calls of a client that have `retry`, until all of each is written. If a session ends before, they move on to the
+ * The calls of a client that have `retryUnsent`, until all of each is written. If a session ends before, they move on to the
  * next one, in the order in which they were made. A written call may have arrived, and is never repeated.
  */
 export class Retries implements ClientModule {
@@ -139,7 +139,7 @@ export class Retries implements ClientModule {
     if (signal?.aborted) onAbort();
     else this.#begin(call);
     if (call.streamId === undefined && this.#calls.has(call) && this.#size > MAX_WAITING) {
-      const message = `retry: ${MAX_WAITING} bytes at most wait for the next session`;
+      const message = `retryUnsent: ${MAX_WAITING} bytes at most wait for the next session`;
       this.#fail(call, new ProtocolError('over_budget', message));
     }
     return call;

@@ -29,7 +29,7 @@ const FOREIGN: ForeignNames = {
   reconnectionDelay: RECONNECT,
   reconnectionDelayMax: RECONNECT,
   reconnectionAttempts: `${RECONNECT}; connectWithinMs bounds the first attempts`,
-  retries: `${RECONNECT}; the option retry of a call repeats that`,
+  retries: `${RECONNECT}; the option retryUnsent of a call moves it to the next session`,
   autoConnect: 'call connect when the session is wanted',
   forceNew: ALONE,
   multiplex: ALONE,

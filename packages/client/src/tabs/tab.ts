@@ -341,7 +341,7 @@ export class Tab implements ClientSessionHost {
       this.notify('error', error);
       return this.#end(error);
     }
-    this.notify('reset', { reason: error.message, notSent, unknown });
+    this.notify('reset', { code: 'session_lost', reason: error.message, notSent, unknown });
     this.#report('connecting');
     void this.#rejoin(backoff);
   }

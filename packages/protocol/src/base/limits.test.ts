@@ -107,7 +107,7 @@ describe('timers', () => {
   const RANGES: readonly (readonly [keyof Timers, number, number])[] = [
     ['helloTimeoutMs', 1, 600_000],
     ['acceptTimeoutMs', 1, 600_000],
-    ['sessionTimeoutMs', 60_000, 3_600_000],
+    ['idleTimeoutMs', 60_000, 3_600_000],
     ['pingIntervalMs', 10_000, 300_000],
     ['pongTimeoutMs', 5_000, 60_000],
     ['closingTimeoutMs', 1, 600_000],
@@ -118,7 +118,7 @@ describe('timers', () => {
     expect(resolveTimers()).toEqual({
       helloTimeoutMs: 10_000,
       acceptTimeoutMs: 30_000,
-      sessionTimeoutMs: 300_000,
+      idleTimeoutMs: 300_000,
       pingIntervalMs: 25_000,
       pongTimeoutMs: 10_000,
       closingTimeoutMs: 5_000,

@@ -191,7 +191,7 @@ export interface Timers {
    */
   readonly acceptTimeoutMs: number;
   /** A session without data or an open stream for this long is closed. @default 300 s, 60 s to 1 h */
-  readonly sessionTimeoutMs: number;
+  readonly idleTimeoutMs: number;
   /**
    * A PING is sent after this much silence, so that proxies keep the connection: the default of nginx ends one after 60 s.
    * @default 25 s, 10 s to 300 s
@@ -216,7 +216,7 @@ export interface Timers {
 export const DEFAULT_TIMERS: Timers = Object.freeze({
   helloTimeoutMs: 10_000,
   acceptTimeoutMs: 30_000,
-  sessionTimeoutMs: 300_000,
+  idleTimeoutMs: 300_000,
   pingIntervalMs: 25_000,
   pongTimeoutMs: 10_000,
   closingTimeoutMs: 5_000,
@@ -227,7 +227,7 @@ export const DEFAULT_TIMERS: Timers = Object.freeze({
 const TIMER_RANGES: { readonly [K in keyof Timers]: readonly [number, number] } = {
   helloTimeoutMs: [1, 600_000],
   acceptTimeoutMs: [1, 600_000],
-  sessionTimeoutMs: [60_000, 3_600_000],
+  idleTimeoutMs: [60_000, 3_600_000],
   pingIntervalMs: [10_000, 300_000],
   pongTimeoutMs: [5_000, 60_000],
   closingTimeoutMs: [1, 600_000],

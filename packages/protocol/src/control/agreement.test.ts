@@ -96,7 +96,7 @@ describe('both ends', () => {
 
   it('state the limits that the peer must respect, without unlimited ones', () => {
     const limits = resolveLimits({ maxStreams: 7, bytesPerSecond: Infinity, maxHandshakeSize: 9 });
-    const options = optionsWith({}, { limits, timers: resolveTimers({ sessionTimeoutMs: Infinity }) });
+    const options = optionsWith({}, { limits, timers: resolveTimers({ idleTimeoutMs: Infinity }) });
     const outcome = negotiate(OFFER, options.capabilities);
     if (!outcome.accepted) throw new Error('nothing in common');
     const pinned = serverAgreement(outcome.agreement, OFFER, options);

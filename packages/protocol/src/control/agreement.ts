@@ -185,7 +185,7 @@ export function acceptOf(
     encoding,
     encodings: encoding === null ? [] : [encoding],
     securityScanning: negotiated.securityScanning,
-    sessionTimeoutMs: Number.isFinite(timers.sessionTimeoutMs) ? timers.sessionTimeoutMs : 0,
+    sessionTimeoutMs: Number.isFinite(timers.idleTimeoutMs) ? timers.idleTimeoutMs : 0,
     maxPayloadSize: negotiated.maxPayloadSize,
     limits: negotiated.limits,
     agentId,

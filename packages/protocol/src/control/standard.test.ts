@@ -77,7 +77,7 @@ describe('extensions', () => {
 describe('standard values', () => {
   it('are what a server with default options states', () => {
     expect(STANDARD_VALUES).toMatchObject({
-      sessionTimeoutMs: DEFAULT_TIMERS.sessionTimeoutMs,
+      sessionTimeoutMs: DEFAULT_TIMERS.idleTimeoutMs,
       windowMs: DEFAULT_TIMERS.resumeWindowMs,
       maxPayloadSize: DEFAULT_LIMITS.maxMessageSize,
     });

@@ -8,10 +8,10 @@ import type { CloseOptions, OwnEvents, RequestOptions, SendOptions } from './ses
 
 const SEND: OptionKinds<SendOptions> = {
   algorithm: 'text',
-  secret: 'flag',
+  compressAlone: 'flag',
   signal: 'signal',
   to: 'text',
-  retry: 'flag',
+  retryUnsent: 'flag',
 };
 const REQUEST: OptionKinds<RequestOptions> = { ...SEND, timeoutMs: 'number', metadata: 'object' };
 /** @throws {ProtocolError} `invalid_option`. */
@@ -78,6 +78,6 @@ export function assertEventName(name: string): void {
   if (Object.hasOwn(EVENTS, name)) return;
   throw new ProtocolError(
     'invalid_argument',
-    `a session has no event "${String(name).slice(0, 64)}"; known events: ${Object.keys(EVENTS).join(', ')}`,
+    `a session has no event "${String(name).slice(0, 64)}"; known events: ${Object.keys(EVENTS).join(', ')}. Events of your own are those of a contract: session.handle(name, handler) takes them, with events(contract) of @parlance/client/contract and @parlance/server/contract`,
   );
 }

@@ -107,7 +107,8 @@ export class Ending {
     this.#host.notify('state', 'closed');
     this.#endMailbox(error);
     if (error !== undefined) this.#host.notify('error', error);
-    if (error?.code === 'session_lost') this.#host.notify('reset', { reason: error.message, ...undelivered });
+    if (error?.code === 'session_lost')
+      this.#host.notify('reset', { code: error.code, reason: error.message, ...undelivered });
     this.#report(error);
   }
 

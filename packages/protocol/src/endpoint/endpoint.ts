@@ -318,7 +318,12 @@ export class Endpoint
       case 'takenUp':
         return this.options.onTakenUp?.(event.cancelled);
       case 'behind':
-        return this.notify('reset', { reason: RECORD_BEHIND, notSent: [], unknown: [] });
+        return this.notify('reset', {
+          code: RECORD_BEHIND,
+          reason: "the server's record of the session is behind",
+          notSent: [],
+          unknown: [],
+        });
       case 'superseded':
         return this.options.onSuperseded?.(event.accept);
       case 'disconnect':

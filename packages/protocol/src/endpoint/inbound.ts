@@ -140,8 +140,8 @@ export class Inbound {
         if (number !== undefined) {
           message.number = number;
           if (this.#host.hasHandled?.(number)) return this.#skip(message, event);
-          message.redelivered = event.redelivered;
-        } else if (event.body.address !== undefined) message.redelivered = isRedelivered(message);
+          message.isRedelivered = event.redelivered;
+        } else if (event.body.address !== undefined) message.isRedelivered = isRedelivered(message);
         if (scanner === undefined) mailbox.push(message);
         else scanner.takeMessage(message, () => mailbox.push(message));
         return;

@@ -27,7 +27,7 @@ export interface SendOptions {
    *
    * @default false
    */
-  readonly secret?: boolean | undefined;
+  readonly compressAlone?: boolean | undefined;
   /**
    * Cancels a request, or a message none of which is written yet; the call rejects with the reason of the signal
    * unless it has resolved already.
@@ -42,7 +42,7 @@ export interface SendOptions {
    *
    * @default false: it fails with the session, or is listed in `reset.notSent`
    */
-  readonly retry?: boolean | undefined;
+  readonly retryUnsent?: boolean | undefined;
 }
 
 export interface RequestOptions extends SendOptions {
@@ -77,16 +77,18 @@ export interface CloseResult {
 }
 
 /**
- * The messages, requests and replies that were not delivered when a session was lost, or, with the reason `reloaded`, the
- * requests of a former page that were interrupted when this page took its session up. With the reason `record_behind` both
+ * The messages, requests and replies that were not delivered when a session was lost, or, with the code `reloaded`, the
+ * requests of a former page that were interrupted when this page took its session up. With the code `record_behind` both
  * lists are empty.
  */
 export interface SessionReset extends Unconfirmed {
   /**
-   * Why the session was lost; or `reloaded` or `record_behind` of a session that continues. `record_behind`: the server's
-   * record of the session has lost turns that this client has seen, in a failover to a replica that lagged. Messages from
+   * `session_lost`: this session is over. With the others it continues. `record_behind`: the server's record of the
+   * session has lost turns that this client has seen, in a failover to a replica that lagged. Messages from
    * now on may repeat what came before, and the state of the session may lack messages that were acknowledged.
    */
+  readonly code: 'session_lost' | 'reloaded' | 'record_behind';
+  /** A sentence for people. */
   readonly reason: string;
 }
 
@@ -102,7 +104,7 @@ export interface OwnEvents {
   state: SessionState;
   /**
    * The session was lost. A client that reconnects continues with a new one. Or it was taken up, and requests of the
-   * former page were interrupted; or it continues with an earlier record: see {@link SessionReset.reason}.
+   * former page were interrupted; or it continues with an earlier record: see {@link SessionReset.code}.
    */
   reset: SessionReset;
   /** The session ended with an error. */

@@ -138,7 +138,7 @@ export class ServerRole implements Role {
     return this.#credentials?.deadline ?? Infinity;
   }
   get idleTimeoutMs(): number {
-    return this.#session.options.timers.sessionTimeoutMs;
+    return this.#session.options.timers.idleTimeoutMs;
   }
   get retryAfterMs(): number {
     return 0;

@@ -447,7 +447,7 @@ describe('liveness', () => {
   it('pings after silence and measures the round trip', () => {
     const simulation = established({
       delayMs: 40,
-      client: { timers: resolveTimers({ sessionTimeoutMs: 3_600_000 }) },
+      client: { timers: resolveTimers({ idleTimeoutMs: 3_600_000 }) },
     });
     simulation.advance(60_200);
     expect(simulation.client.core.roundTripMs).toBe(80);

@@ -192,7 +192,7 @@ export class Core extends SessionInternals implements SessionCore {
       case 'credentials':
         return this.violate(new ProtocolError('unauthenticated', 'the credentials have expired'));
       case 'idle': {
-        const message = `no data for ${this.options.timers.sessionTimeoutMs} ms`;
+        const message = `no data for ${this.options.timers.idleTimeoutMs} ms`;
         this.closing.payload = { reason: CloseReason.TIMEOUT, message };
         return this.apply(LifecycleEvent.TIMEOUT);
       }

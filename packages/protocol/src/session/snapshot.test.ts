@@ -238,7 +238,7 @@ describe('the clock of another process', () => {
   });
 
   it('keeps the age of the last data', () => {
-    begin(optionsWith({}, { timers: resolveTimers({ sessionTimeoutMs: 60_000, pingIntervalMs: 300_000 }) }));
+    begin(optionsWith({}, { timers: resolveTimers({ idleTimeoutMs: 60_000, pingIntervalMs: 300_000 }) }));
     simulation.advance(40_000);
     simulation.move();
     simulation.advance(19_000);

@@ -128,7 +128,7 @@ export class RelayedMessages {
     const { source, to, ordinal, onSettled } = delivery;
     this.#release(delivery);
     this.#transit.stats.unknown++;
-    this.reports.tell(source, { to, outcome: 'unknown', reason: 'peer_gone', first: ordinal, count: 1 });
+    this.reports.tell(source, { to, outcome: 'unknown', code: 'peer_gone', first: ordinal, count: 1 });
     onSettled?.();
   }
 
@@ -231,7 +231,7 @@ export class RelayedMessages {
     const { source, to, ordinal: first, charge, isAgain, onSettled } = refused;
     // It may have arrived when it was sent before.
     const outcome = isAgain ? 'unknown' : 'not_sent';
-    this.reports.tellRefused(source, { to, outcome, reason: code, first, count: 1 }, charge);
+    this.reports.tellRefused(source, { to, outcome, code, first, count: 1 }, charge);
     onSettled?.();
   }
 

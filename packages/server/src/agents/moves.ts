@@ -244,7 +244,7 @@ export class AgentMoves {
       onSettled: (isComplete) => {
         if (isComplete) return;
         for (const [to, first, count] of pending.ranges)
-          messages.reports.tell(session, { to, outcome: 'unknown', reason: 'peer_gone', first, count });
+          messages.reports.tell(session, { to, outcome: 'unknown', code: 'peer_gone', first, count });
       },
     };
     const handleNothing = () => {};

@@ -308,7 +308,7 @@ function reportsOf(entries: readonly Entry[], isCertain: boolean): readonly Loss
       if (onSettled !== undefined) before?.onSettled.push(onSettled);
       continue;
     }
-    const report = { to, outcome, reason: 'peer_gone', first: ordinal, count: 1 } as const;
+    const report = { to, outcome, code: 'peer_gone', first: ordinal, count: 1 } as const;
     const addressed = { source, report, onSettled: onSettled === undefined ? [] : [onSettled] };
     latest.set(source, addressed);
     reports.push(addressed);

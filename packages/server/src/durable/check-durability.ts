@@ -14,6 +14,6 @@ export async function checkDurability(
   if (isReplicated) await link.checkReplica?.();
   if (isVolatile || !(await link.isVolatile())) return;
   const message =
-    'durable: the engine may forget what it has when it ends (set appendonly of Redis to yes; fsync, full_page_writes and synchronous_commit of Postgres to on), or write durable(true, { volatile: true })';
+    'durable: the engine may forget what it has when it ends (set appendonly of Redis to yes; fsync, full_page_writes and synchronous_commit of Postgres to on), or write durable(true, { allowVolatileEngine: true })';
   throw new ProtocolError('unsupported', message);
 }

@@ -116,7 +116,7 @@ async function byNodes({ create, nodes: size, count }: Watched): Promise<number>
   const all = Array.from({ length: size }, () => {
     const features = [
       ...(size > 1 ? [cluster({ secret: 'a secret of a test' })] : []),
-      durable(true, { volatile: true }),
+      durable(true, { allowVolatileEngine: true }),
     ];
     return createServer({
       engine: create(),

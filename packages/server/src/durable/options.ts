@@ -24,15 +24,15 @@ export interface DurabilityOptions {
    *
    * @default false: the server does not start with one
    */
-  readonly volatile?: boolean | undefined;
+  readonly allowVolatileEngine?: boolean | undefined;
   /**
    * Whether a part of a reply is recorded `before` it is sent, so that it waits for the engine, or `beside`. A part
    * that is sent beside can be missing in the record if the node dies at that moment. So replies of handlers that are
-   * called again (`onLost`) wait in any case.
+   * called again (`ifProcessDies`) wait in any case.
    *
    * @default 'before'
    */
-  readonly parts?: 'before' | 'beside' | undefined;
+  readonly recordParts?: 'before' | 'beside' | undefined;
   /**
    * Bytes that the record of one session may have: its state, and messages and replies that its client has not
    * acknowledged. Beyond them, messages and replies of the application fail with `over_budget`.
@@ -56,7 +56,7 @@ export interface DurabilityOptions {
    */
   readonly confirm?: 'primary' | 'replica' | undefined;
   /** After how many milliseconds without an answer the engine counts as unavailable. @default 5,000 */
-  readonly stallMs?: number | undefined;
+  readonly unavailableAfterMs?: number | undefined;
   /**
    * An engine that is unavailable: sessions `wait`, or `degrade`: they continue, lose what the engine does not know if
    * their node ends, and are recorded again when the engine answers. In both cases, clients can resume only when it
@@ -80,17 +80,17 @@ export interface ResolvedDurability {
 }
 
 const KINDS: OptionKinds<DurabilityOptions> = {
-  volatile: 'flag',
-  parts: 'text',
+  allowVolatileEngine: 'flag',
+  recordParts: 'text',
   maxSessionBytes: 'number',
   maxPrincipalBytes: 'number',
   confirm: 'text',
-  stallMs: 'number',
+  unavailableAfterMs: 'number',
   onUnavailable: 'text',
 };
 const MIB = 1024 * 1024;
 const CHOICES = {
-  parts: ['before', 'beside'],
+  recordParts: ['before', 'beside'],
   confirm: ['primary', 'replica'],
   onUnavailable: ['wait', 'degrade'],
 } as const;
@@ -107,9 +107,10 @@ export function resolveDurability(
 ): ResolvedDurability | undefined {
   assertOptions({ policy }, { policy: ['flag', 'function'] }, 'durable');
   assertOptions(options, KINDS, 'durable');
-  const { volatile = false, parts = 'before', confirm = 'primary', onUnavailable = 'wait' } = options;
-  const { maxSessionBytes = 4 * MIB, maxPrincipalBytes = 64 * MIB, stallMs = STALL_MS } = options;
-  for (const [name, value] of Object.entries({ parts, confirm, onUnavailable })) {
+  const { allowVolatileEngine = false, recordParts = 'before' } = options;
+  const { confirm = 'primary', onUnavailable = 'wait', unavailableAfterMs = STALL_MS } = options;
+  const { maxSessionBytes = 4 * MIB, maxPrincipalBytes = 64 * MIB } = options;
+  for (const [name, value] of Object.entries({ recordParts, confirm, onUnavailable })) {
     const choices: readonly string[] = CHOICES[name as keyof typeof CHOICES];
     if (!choices.includes(value))
       throw new ProtocolError(
@@ -117,7 +118,7 @@ export function resolveDurability(
         `durable.${name}: expected ${choices.join(' or ')}, not ${value}`,
       );
   }
-  for (const [name, value] of Object.entries({ maxSessionBytes, maxPrincipalBytes, stallMs })) {
+  for (const [name, value] of Object.entries({ maxSessionBytes, maxPrincipalBytes, unavailableAfterMs })) {
     if (!(value > 0))
       throw new ProtocolError('invalid_option', `durable.${name}: expected more than 0, not ${value}`);
   }
@@ -128,12 +129,12 @@ export function resolveDurability(
   return {
     engine,
     wants,
-    isVolatile: volatile,
-    tellsBeside: parts === 'beside',
+    isVolatile: allowVolatileEngine,
+    tellsBeside: recordParts === 'beside',
     maxSessionBytes,
     maxPrincipalBytes,
     isReplicated: confirm === 'replica',
-    stallMs,
+    stallMs: unavailableAfterMs,
     degrades: onUnavailable === 'degrade',
   };
 }

@@ -9,8 +9,8 @@ export interface GroupSendOptions<Data = unknown> {
    * @default 'auto': the smallest result of the codecs of each member, without context
    */
   readonly algorithm?: Algorithm | 'CONTEXT' | 'auto' | undefined;
-  /** See `SendOptions.secret`. @default false */
-  readonly secret?: boolean | undefined;
+  /** See `SendOptions.compressAlone`. @default false */
+  readonly compressAlone?: boolean | undefined;
   /** A member that gets nothing, such as the one whose message is passed on. @default none */
   readonly except?: ServerSession<Data> | undefined;
 }

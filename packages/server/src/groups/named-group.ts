@@ -34,7 +34,7 @@ import { MAX_AFTER, MAX_NAME } from './state.js';
 export const MAX_PAGE = 1_000;
 const PAGE = 100;
 
-const KINDS: OptionKinds<GroupSendOptions> = { algorithm: 'text', secret: 'flag', except: 'object' };
+const KINDS: OptionKinds<GroupSendOptions> = { algorithm: 'text', compressAlone: 'flag', except: 'object' };
 const ADD_KINDS: OptionKinds<GroupAddOptions> = { data: 'any' };
 const MEMBERS_KINDS: OptionKinds<MembersOptions> = { limit: 'number', after: 'text' };
 const PRESENCE_KINDS: OptionKinds<{ signal?: AbortSignal | undefined }> = { signal: 'signal' };
@@ -97,7 +97,7 @@ export class NamedGroup implements Group {
 
   async #send(body: Body, options: GroupSendOptions): Promise<GroupSent> {
     assertOptions(options, KINDS);
-    const { algorithm, secret } = options;
+    const { algorithm, compressAlone: secret } = options;
     const except = options.except && served(options.except).id;
     const { groups, maxMessageSize } = this.#host;
     // Members have it in different codecs, and other nodes may ask for it later.

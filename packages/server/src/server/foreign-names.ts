@@ -32,7 +32,7 @@ export const FOREIGN_OPTIONS: ForeignNames = {
   pingTimeout: 'timers: { pongTimeoutMs } has it',
   heartbeatInterval: 'timers: { pingIntervalMs } has it',
   connectTimeout: 'timers: { helloTimeoutMs } has it',
-  idleTimeout: 'timers: { sessionTimeoutMs } has it',
+  idleTimeout: 'timers: { idleTimeoutMs } has it',
   maxPayload: SIZE,
   maxPayloadLength: SIZE,
   maxHttpBufferSize: SIZE,

@@ -48,7 +48,7 @@ export interface ServerSession<Data = unknown> extends Session {
   /** The first 512 UTF-16 units of the `User-Agent` header of its newest connection. */
   readonly userAgent: string | undefined;
   /** When the session began, in Unix milliseconds of the node where it did. */
-  readonly since: number;
+  readonly startedAt: number;
   /**
    * Aborts when the session ends, or is about to continue at another node: then the iteration ends as well, and
    * `onSession` has a second to return. A session whose `onSession` does not return stays until the server has drained.
@@ -74,7 +74,7 @@ export interface ServerSession<Data = unknown> extends Session {
    * @throws {ProtocolError} `unsupported` if the session is not durable; `invalid_argument` if it is not a whole
    * number.
    */
-  handledUpTo(number: number): void;
+  markHandledUpTo(number: number): void;
   /** `onSession` has been called for this session before, at another node, and {@link data} is what it has left. */
   readonly isMoved: boolean;
 }
@@ -93,7 +93,7 @@ export interface ServedSessionHost extends UserSessionHost {
   readonly isDurable: boolean;
   /** @throws {ProtocolError} see {@link ServerSession.commit}. */
   commit(options: CommitOptions): Promise<void>;
-  /** @throws {ProtocolError} see {@link ServerSession.handledUpTo}. */
+  /** @throws {ProtocolError} see {@link ServerSession.markHandledUpTo}. */
   handledUpTo(number: number): void;
   readonly signal: AbortSignal;
   readonly isMoved: boolean;
@@ -185,13 +185,13 @@ export class ServedSession extends UserSession {
   }
 
   override send(body: Body, options?: SendOptions): Promise<void> {
-    return options?.retry ? called(noRetry) : super.send(body, options);
+    return options?.retryUnsent ? called(noRetry) : super.send(body, options);
   }
   override request<Json>(body: Body, options?: RequestOptions): Promise<Message<Json>> {
-    return options?.retry ? called(noRetry) : super.request(body, options);
+    return options?.retryUnsent ? called(noRetry) : super.request(body, options);
   }
   override stream<Json>(body: Body, options?: RequestOptions): ReplyStream<Json> {
-    if (options?.retry) noRetry();
+    if (options?.retryUnsent) noRetry();
     return super.stream(body, options);
   }
 
@@ -211,7 +211,7 @@ export class ServedSession extends UserSession {
   commit(options: CommitOptions): Promise<void> {
     return called(() => this.#host.commit(options));
   }
-  handledUpTo(number: number): void {
+  markHandledUpTo(number: number): void {
     this.#host.handledUpTo(number);
   }
   get remoteAddress(): string {
@@ -220,7 +220,7 @@ export class ServedSession extends UserSession {
   get userAgent(): string | undefined {
     return this.#host.client.userAgent;
   }
-  get since(): number {
+  get startedAt(): number {
     return this.#host.since;
   }
   get signal(): AbortSignal {
@@ -251,7 +251,7 @@ export function sessionClass(
 }
 
 function noRetry(): never {
-  throw new ProtocolError('unsupported', 'retry: only a client continues with another session');
+  throw new ProtocolError('unsupported', 'retryUnsent: only a client continues with another session');
 }
 
 workAsTheyAre(ServedSession);

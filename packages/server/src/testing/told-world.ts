@@ -81,7 +81,7 @@ export class ToldWorld {
           return { safe: true };
         }),
         cluster(),
-        durable(({ agentId }) => agentId?.startsWith('d') === true, { volatile: true }),
+        durable(({ agentId }) => agentId?.startsWith('d') === true, { allowVolatileEngine: true }),
       ],
       authenticate: ({ token }) => ({ principal: 'acme', agentId: token }),
       limits: { messagesPerMinute: Infinity, bytesPerSecond: Infinity },
@@ -90,8 +90,8 @@ export class ToldWorld {
         test.server.group('all').add(session);
         for await (const message of session) void message.text;
       },
-      async *onRequest(request, { keep, onLost, signal }) {
-        onLost('again');
+      async *onRequest(request, { keep, ifProcessDies, signal }) {
+        ifProcessDies('again');
         if (request.text !== '') keep({ name: request.text });
         for (let i = 0; i < PARTS && !signal.aborted; i++) {
           await wait(STEP_MS);

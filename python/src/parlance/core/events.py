@@ -120,7 +120,7 @@ class SessionReset:
 
     Attributes
     ----------
-    reason : str
+    code : str
         `unknown_session`, `other_offer`, `no_state`, `goaway`, `reloaded`, `record_behind`, or a close code.
     not_sent, unknown : int
         One-way messages of which nothing was written, and those that may have arrived.
@@ -128,7 +128,7 @@ class SessionReset:
         Requests of a former process that the server has stopped.
     """
 
-    reason: str
+    code: str
     not_sent: int = 0
     unknown: int = 0
     interrupted: tuple[int, ...] = ()

@@ -6,9 +6,9 @@ const server = createServer({
   engine: sqlite(process.env.DATABASE),
   features: [durable()],
   authenticate: ({ token }) => (token ? { principal: token } : null),
-  async *onRequest({ text }, { keep, metadata, onLost, signal, yielded }) {
+  async *onRequest({ text }, { keep, metadata, ifProcessDies, signal, yielded }) {
     keep({ name: metadata.chat });
-    onLost('again');
+    ifProcessDies('again');
     yield* answer(text, { signal, after: yielded.length });
   },
 });

@@ -31,7 +31,7 @@ export function createResponder({
 }: ResponderOptions = {}): (request: Message, context: RequestContext) => AsyncGenerator<Part> {
   return async function* respond(request, context) {
     const { signal, yielded } = context;
-    context.onLost('again');
+    context.ifProcessDies('again');
     const head = readHttpHead(context);
     if (head === undefined) {
       let words = 0;

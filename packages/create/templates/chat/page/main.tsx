@@ -9,7 +9,7 @@ interface Turn {
 }
 
 function Chat() {
-  const { session, status, secondsLeft, reason, retry } = useSession('/session');
+  const { session, status, secondsLeft, code, retry } = useSession('/session');
   const [turns, setTurns] = useState<readonly Turn[]>([]);
   const [problem, setProblem] = useState<string>();
   const [isBusy, setBusy] = useState(false);
@@ -56,7 +56,7 @@ function Chat() {
     }
   }
 
-  const light = status === 'reconnecting' ? `offline, ${secondsLeft ?? '…'} s left` : (reason ?? status);
+  const light = status === 'reconnecting' ? `offline, ${secondsLeft ?? '…'} s left` : (code ?? status);
   return (
     <>
       <header>

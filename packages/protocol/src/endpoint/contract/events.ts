@@ -224,7 +224,7 @@ export class EventsEnd {
       const handle = () => this.#answer(name, events, message, context);
       context.setMetadata({ [EVENT]: name });
       // At the node that continues after a death. It is recorded together with what a handler does before it first waits.
-      context.onLost('again');
+      context.ifProcessDies('again');
       const hasId = typeof id === 'string' && id.length <= MAX_ID;
       return (hasId && events !== undefined ? events.once(id, handle) : handle()) as '' | Promise<''>;
     };

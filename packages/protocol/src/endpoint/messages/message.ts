@@ -62,7 +62,7 @@ export interface Message<Json = unknown> {
    *
    * @default false
    */
-  readonly redelivered?: boolean | undefined;
+  readonly isRedelivered?: boolean | undefined;
   /**
    * Parses the content as JSON. Its type is not checked.
    *
@@ -141,7 +141,7 @@ export class ReceivedMessage implements Message {
   /** The session that received it. */
   owner: MessageOwner | undefined;
   number: number | undefined;
-  redelivered: boolean | undefined;
+  isRedelivered: boolean | undefined;
   /** Memory of the parsed content. */
   #parsed: Reservation | undefined;
   readonly #body: ReceivedBody;

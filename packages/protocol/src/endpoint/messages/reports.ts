@@ -33,7 +33,7 @@ export function reportUnread({ core, negotiated }: EndpointHost, coder: BodyCode
   const report = parts.delivery.get().encodeUndelivered({
     to: '@server',
     outcome: 'not_sent',
-    reason: 'unsupported',
+    code: 'unsupported',
     first: undefined,
     count: 1,
   });

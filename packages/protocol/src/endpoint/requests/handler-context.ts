@@ -26,7 +26,7 @@ export interface RequestContext<Of extends Session = Session> {
   runToCompletion(): void;
   /** The metadata of the request; empty if it has none. */
   readonly metadata: Metadata;
-  /** How often the handler has been called, this call included: more than 1 only after {@link onLost} with `again`. */
+  /** How often the handler has been called, this call included: more than 1 only after {@link ifProcessDies} with `again`. */
   readonly attempt: number;
   /**
    * The parts that former calls of the handler have yielded and that are recorded, oldest first. The requester gets each
@@ -41,7 +41,7 @@ export interface RequestContext<Of extends Session = Session> {
    * @default 'fail'
    * @throws {ProtocolError} `invalid_argument` if it is neither of the two, or `fail` after `again`.
    */
-  onLost(policy: 'fail' | 'again'): void;
+  ifProcessDies(policy: 'fail' | 'again'): void;
   /**
    * Sends metadata before the next part, or with the whole reply. Call it before the first part, so that the
    * requester has the metadata when it reads that part.
@@ -106,7 +106,7 @@ export class HandlerContext implements OwnContext {
   readonly setMetadata: (metadata: Metadata) => void;
   readonly setBatch: (options: BatchOptions | undefined) => void;
   readonly keep: (options?: KeepOptions) => KeptReply | undefined;
-  readonly onLost: (policy: 'fail' | 'again') => void;
+  readonly ifProcessDies: (policy: 'fail' | 'again') => void;
   readonly #cancellation: Cancellation;
   #runsToCompletion = false;
   #batching: ResolvedBatchOptions | undefined;
@@ -138,7 +138,7 @@ export class HandlerContext implements OwnContext {
       this.#batching = resolveBatchOptions(chosen);
     };
     this.keep = (chosen) => output.keep(chosen);
-    this.onLost = (policy) => this.#repeat(policy, sink);
+    this.ifProcessDies = (policy) => this.#repeat(policy, sink);
   }
 
   get isCancelled(): boolean {
@@ -163,9 +163,9 @@ export class HandlerContext implements OwnContext {
       this.#isRepeated = true;
       sink.repeat?.();
     } else if (policy !== 'fail') {
-      throw new ProtocolError('invalid_argument', "onLost: expected 'fail' or 'again'");
+      throw new ProtocolError('invalid_argument', "ifProcessDies: expected 'fail' or 'again'");
     } else if (this.#isRepeated) {
-      throw new ProtocolError('invalid_argument', "onLost: 'again' was said before, and may be recorded");
+      throw new ProtocolError('invalid_argument', "ifProcessDies: 'again' was said before, and may be recorded");
     }
   }
 }

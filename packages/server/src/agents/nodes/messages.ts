@@ -102,13 +102,13 @@ const OUTCOMES: readonly string[] = ['unknown', 'not_sent'];
 const MAX_NAME = 1_024;
 
 /** @throws {ProtocolError} `bad_message`. */
-export function readReport([to, outcome, reason, first, count]: readonly unknown[]): Undelivered {
+export function readReport([to, outcome, code, first, count]: readonly unknown[]): Undelivered {
   const name = textField(to);
   if (name.length > MAX_NAME || !OUTCOMES.includes(textField(outcome))) throw malformed();
   return {
     to: name,
     outcome: outcome as Undelivered['outcome'],
-    reason: textField(reason) as Undelivered['reason'],
+    code: textField(code),
     first: countField(first) === 0 ? undefined : (first as number),
     count: countField(count),
   };

@@ -123,8 +123,8 @@ export class OutgoingRelay implements LinkEnd, TargetWire {
     this.send('account', [moved.id, way]);
   }
 
-  report({ id }: MovedSession, { to, outcome, reason, first, count }: Undelivered): void {
-    this.send('report', [id, to, outcome, reason, first ?? 0, count]);
+  report({ id }: MovedSession, { to, outcome, code, first, count }: Undelivered): void {
+    this.send('report', [id, to, outcome, code, first ?? 0, count]);
   }
 
   /** All messages of the session are confirmed or reported. */

@@ -28,7 +28,7 @@ async function goOn(said: readonly string[], respond: () => Response) {
     setMetadata: () => policies.push('head'),
     attempt: 2,
     yielded: said.map((text) => ({ text })),
-    onLost: (policy: string) => policies.push(policy),
+    ifProcessDies: (policy: string) => policies.push(policy),
   } as unknown as RequestContext;
   const parts: string[] = [];
   let failure: unknown;

@@ -110,7 +110,7 @@ async function* answerRequest(
   const reply = createReply(context, progress);
   let secret: Secret | undefined;
   // An answer that cannot continue elsewhere fails there with a code of the gateway.
-  context.onLost('again');
+  context.ifProcessDies('again');
   try {
     if (context.attempt > 1) return yield* goOn(context, gateway, progress);
     const head = readRequest(() => decodeIncoming(context.metadata));

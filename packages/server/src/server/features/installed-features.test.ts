@@ -70,7 +70,7 @@ describe('the order of features', () => {
 
   it('has what needs an engine before what asks for it', () => {
     const engine = memoryCluster();
-    const features = [durable(true, { volatile: true }), cluster()];
+    const features = [durable(true, { allowVolatileEngine: true }), cluster()];
     const server = createServer({ authenticate: () => ({ principal: 'p' }), engine, features });
     expect(orderOf(server)).toEqual([
       ...AGREED,
