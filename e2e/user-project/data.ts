@@ -54,7 +54,7 @@ export const inferred = createServer({
       yield to;
     },
   }),
-  onFetch(_request, { data, session, request: { from } }) {
+  onFetch(_request, { data, session, from }) {
     equal<Equal<typeof data.since, string>>();
     equal<Equal<typeof session.data.name, string>>();
     equal<Equal<typeof from, string | undefined>>();

@@ -119,7 +119,8 @@ export async function serve(session: Session): Promise<void> {
 
 async function echo(session: Session, message: Message): Promise<void> {
   const { tensor } = message;
-  if (tensor === undefined) return await session.send(message.text, { algorithm: 'auto', compressAlone: true });
+  if (tensor === undefined)
+    return await session.send(message.text, { algorithm: 'auto', compressAlone: true });
   if (tensor.data !== undefined) return await session.sendTensor(tensor);
   let bytes = 0;
   for await (const chunk of tensor.chunks) bytes += chunk.byteLength;

@@ -26,7 +26,10 @@ let isMember = false;
 
 const server = createServer({
   engine: redis({ url }),
-  features: [cluster({ secret: 'a secret for the bench' }), durable(isDurable, { allowVolatileEngine: true })],
+  features: [
+    cluster({ secret: 'a secret for the bench' }),
+    durable(isDurable, { allowVolatileEngine: true }),
+  ],
   limits: { messagesPerMinute: Infinity, sessionsPerIp: Infinity, sessionsPerMinutePerIp: Infinity },
   logger: { debug() {}, info: note, warn() {}, error: console.error },
   async *onRequest(request, { yielded, ifProcessDies, signal }) {

@@ -45,7 +45,9 @@ export function forget(): void {
 export async function count(session: Session): Promise<void> {
   // Those of a process that has ended count for themselves.
   const mine = tallies;
-  session.on('undelivered', (report) => void tallyOf(session, mine).undelivered.push(report));
+  session.on('undelivered', ({ code, ...report }) => {
+    tallyOf(session, mine).undelivered.push({ ...report, reason: code });
+  });
   for await (const message of session) {
     if (message.tensor !== undefined) continue;
     await held.get(session.id)?.over;

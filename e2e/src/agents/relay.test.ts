@@ -151,11 +151,11 @@ describe('a message to an agent', () => {
     await planner.send('2', { to: 'stranger' });
     await planner.send('3', { to: 'absent' });
     await expect.poll(() => reports).toHaveLength(3);
-    const reason = 'unknown_agent';
+    const code = 'unknown_agent';
     expect(reports).toEqual([
-      { to: 'absent', outcome: 'not_sent', reason, first: 1, count: 1 },
-      { to: 'stranger', outcome: 'not_sent', reason, first: 1, count: 1 },
-      { to: 'absent', outcome: 'not_sent', reason, first: 2, count: 1 },
+      { to: 'absent', outcome: 'not_sent', code, first: 1, count: 1 },
+      { to: 'stranger', outcome: 'not_sent', code, first: 1, count: 1 },
+      { to: 'absent', outcome: 'not_sent', code, first: 2, count: 1 },
     ]);
   });
 
@@ -198,8 +198,8 @@ describe('a message to an agent', () => {
     await agent('worker');
     await expect.poll(() => reports).toHaveLength(2);
     expect(reports).toEqual([
-      { to: 'worker', outcome: 'unknown', reason: 'peer_gone', first: 1, count: 3 },
-      { to: 'worker', outcome: 'not_sent', reason: 'peer_gone', first: 4, count: 2 },
+      { to: 'worker', outcome: 'unknown', code: 'peer_gone', first: 1, count: 3 },
+      { to: 'worker', outcome: 'not_sent', code: 'peer_gone', first: 4, count: 2 },
     ]);
     expect(server.relayStats()).toMatchObject({ unknown: 3 });
   });
@@ -459,7 +459,7 @@ describe('an agent of another principal', () => {
     expect(await report).toEqual({
       to: address,
       outcome: 'not_sent',
-      reason: 'unknown_agent',
+      code: 'unknown_agent',
       first: 2,
       count: 1,
     });
@@ -628,7 +628,7 @@ describe('the directory', () => {
     expect((await single.agents()).get('worker')?.metadata).toEqual({ m: 1, messages: [], 'é"': '漢' });
     const report = new Promise<Undelivered>((resolve) => single.on('undelivered', resolve));
     await single.send('{"a":1}', { algorithm: 'TOKEN', to: 'absent' });
-    expect(await report).toMatchObject({ to: 'absent', reason: 'unknown_agent' });
+    expect(await report).toMatchObject({ to: 'absent', code: 'unknown_agent' });
   });
 
   it('takes metadata of up to 4 KiB', async () => {

@@ -39,7 +39,10 @@ async function serve(server: RedisServer, seal: boolean) {
   const plain = redis({ client: counted });
   const { url: own } = await peers.serve({
     engine: seal ? sealed(plain, { key: new Uint8Array(32).fill(5) }) : plain,
-    features: [cluster({ secret: 'a secret of the cluster in tests' }), durable(true, { allowVolatileEngine: true })],
+    features: [
+      cluster({ secret: 'a secret of the cluster in tests' }),
+      durable(true, { allowVolatileEngine: true }),
+    ],
     async *onRequest({ text }) {
       for (let i = 0; i < PARTS; i++) {
         yield `${text.length % 7} word`;

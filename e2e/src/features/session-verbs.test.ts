@@ -58,7 +58,9 @@ describe('a method and an event of another package', () => {
     const { far, url } = await hinting();
     const bare = await peers.dial(url);
     expect(bare).not.toHaveProperty('hint');
-    expect(() => bare.on('typing', () => {})).toThrow('a session has no event "typing"');
+    expect(() => bare.on('typing', () => {})).toThrow(
+      /a session has no event "typing".*contract: session\.handle\(name, handler\)/,
+    );
     await far.close();
     await expect(far.hint('typing', { who: 'nobody' })).rejects.toMatchObject({ code: 'session_closed' });
   });

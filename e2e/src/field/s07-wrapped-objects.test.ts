@@ -84,7 +84,7 @@ describe.each(WRAPPERS)('%s', (_name, wrap) => {
     expect(again.position).toBe(0);
     for await (const part of again) parts.push(part.text);
     expect(parts.length).toBe(4);
-    again.cancel();
+    again.unfollow();
     for await (const part of wrap(session.stream('x', { retryUnsent: true }))) parts.push(part.text);
     expect(parts.length).toBe(6);
   });

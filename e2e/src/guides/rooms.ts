@@ -1,20 +1,8 @@
-import { freePort } from '../kit/cli-process.js';
-import { type Guide, OF_A_KILL, opened } from './guide.js';
+import { type Guide, OF_A_KILL, opened, withVite } from './guide.js';
 
 export const rooms: Guide = async ({ pasted, browser, folder }) => {
-  const [port, own] = [await freePort(), await freePort()];
-  const serve = async () => {
-    const server = pasted.start('node server.mjs', { folder, env: { PORT: port } });
-    await server.printed('listening');
-    return server;
-  };
+  const { url, vite, serve } = await withVite(pasted, folder);
   let server = await serve();
-  const vite = pasted.start(`vite --host 127.0.0.1 --port ${own} --strictPort`, {
-    folder,
-    env: { SERVER: `http://127.0.0.1:${port}` },
-  });
-  await vite.printed('ready in');
-  const url = `http://127.0.0.1:${own}/`;
   await opened(
     browser,
     url,

@@ -1,26 +1,15 @@
-import { freePort } from '../kit/cli-process.js';
-import { type Guide, OF_A_KILL, opened } from './guide.js';
+import { type Guide, OF_A_KILL, opened, withVite } from './guide.js';
 
 export const vueAndSvelte: Guide = async ({ pasted, browser, folder }) => {
-  const [port, own] = [await freePort(), await freePort()];
-  const serve = async () => {
-    const server = pasted.start('node server.mjs', { folder, env: { PORT: port } });
-    await server.printed('listening');
-    return server;
-  };
+  const { url, vite, serve } = await withVite(pasted, folder);
   let server = await serve();
-  const vite = pasted.start(`vite --host 127.0.0.1 --port ${own} --strictPort`, {
-    folder,
-    env: { SERVER: `http://127.0.0.1:${port}` },
-  });
-  await vite.printed('ready in');
   await opened(
     browser,
-    `http://127.0.0.1:${own}/vue/`,
+    `${url}vue/`,
     (ann) =>
       opened(
         browser,
-        `http://127.0.0.1:${own}/svelte/`,
+        `${url}svelte/`,
         async (ben) => {
           const pages = [ann, ben];
           const say = async (page: typeof ann, text: string) => {

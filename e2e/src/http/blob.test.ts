@@ -38,7 +38,8 @@ describe.each(Object.values(Subprotocol))('a Blob in %s', (subprotocol) => {
     if (subprotocol === Subprotocol.JSON) return;
     expect((await session.request(new Blob([BYTES]))).bytes.length).toBe(1_005);
     const parts: string[] = [];
-    for await (const part of session.stream(new Blob(['asked']), { retryUnsent: true })) parts.push(part.text);
+    for await (const part of session.stream(new Blob(['asked']), { retryUnsent: true }))
+      parts.push(part.text);
     expect(parts).toEqual(['part ', 'asked']);
   });
 });

@@ -561,7 +561,7 @@ describe('a relay', () => {
     const report = new Promise((resolve) => sender.on('undelivered', resolve));
     if (to === 'absent') {
       await sender.send('{"a":1}', { algorithm: 'TOKEN', to });
-      expect(await report).toMatchObject({ outcome: 'not_sent', reason: 'unknown_agent' });
+      expect(await report).toMatchObject({ outcome: 'not_sent', code: 'unknown_agent' });
     } else {
       await failure(sender.send('{"a":1}', { algorithm: 'TOKEN', to }));
     }

@@ -1,4 +1,10 @@
-import { type ClientSession, connect, loadEncoding, type ReplyStream } from '@parlance/client';
+import {
+  type ClientSession,
+  connect,
+  type FollowedReply,
+  loadEncoding,
+  type ReplyStream,
+} from '@parlance/client';
 
 /**
  * A chat page whose answer survives a reload: it stores the text with the position of the last part that the text has,
@@ -31,7 +37,7 @@ const stored = sessionStorage.getItem(name);
 const before: Shown =
   stored === null ? { text: '', position: 0, isComplete: false, error: undefined } : JSON.parse(stored);
 
-let reply: ReplyStream | undefined;
+let reply: ReplyStream | FollowedReply | undefined;
 let session: ClientSession | undefined;
 const control: PageControl = {
   shown: before,

@@ -176,7 +176,7 @@ describe('a kept reply', () => {
       const phone = await peers.dial(url, { token: 'ada' });
       const followed = phone.follow(reply.id);
       expect(await textsOf(followed, 1)).toEqual(WORDS.slice(0, 1));
-      followed.cancel();
+      followed.unfollow();
       await phone.close();
     }
     expect(reply.signal.aborted).toBe(false);
@@ -411,7 +411,7 @@ describe('a kept reply', () => {
     const late = ended(phone.follow('n', { after: 99 }));
     await left;
     await expect.poll(followers).toBe(3);
-    cancelled.cancel();
+    cancelled.unfollow();
     controller.abort(new Error('enough'));
     await aborted;
     await expect.poll(followers).toBe(1);

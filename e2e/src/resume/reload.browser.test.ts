@@ -201,7 +201,14 @@ describe.skipIf(missing !== undefined).each(['websocket', 'http'])(
       await expect.poll(async () => [...before, ...(await stateOf(page)).texts]).toEqual(all);
       await expect
         .poll(async () => (await stateOf(page)).resets)
-        .toEqual([{ code: 'reloaded', reason: 'the page was loaded again', notSent: [], unknown: [{ kind: 'request', streamId: 1 }] }]);
+        .toEqual([
+          {
+            code: 'reloaded',
+            reason: 'the page was loaded again',
+            notSent: [],
+            unknown: [{ kind: 'request', streamId: 1 }],
+          },
+        ]);
       expect(aborted).toEqual([expect.objectContaining({ code: 'interrupted' })]);
     });
 

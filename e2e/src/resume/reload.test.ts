@@ -212,7 +212,14 @@ describe('a client that takes a session up', () => {
     second.on('reset', (event) => resets.push(event));
     await expect
       .poll(() => resets)
-      .toEqual([{ code: 'reloaded', reason: 'the page was loaded again', notSent: [], unknown: [{ kind: 'request', streamId: 1 }] }]);
+      .toEqual([
+        {
+          code: 'reloaded',
+          reason: 'the page was loaded again',
+          notSent: [],
+          unknown: [{ kind: 'request', streamId: 1 }],
+        },
+      ]);
     expect(reason).toMatchObject({ code: 'interrupted' });
     expect((await second.request('now')).text).toBe('answer');
   });
@@ -253,7 +260,12 @@ describe('a client that takes a session up', () => {
     await expect
       .poll(() => resets)
       .toEqual([
-        { code: 'reloaded', reason: 'the page was loaded again', notSent: [], unknown: [{ kind: 'request', streamId: replies[1]?.id }] },
+        {
+          code: 'reloaded',
+          reason: 'the page was loaded again',
+          notSent: [],
+          unknown: [{ kind: 'request', streamId: replies[1]?.id }],
+        },
       ]);
     expect(aborted).toEqual(['other']);
     expect(await second.replies()).toEqual([

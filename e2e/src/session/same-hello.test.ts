@@ -126,7 +126,8 @@ describe.each(places)('with %s', (place) => {
       return { urls: [url, url] as const, ports: [port, port] as const, servers: [server] };
     }
     const engine = memoryCluster();
-    const features = place === 'two nodes' ? [cluster()] : [cluster(), durable(true, { allowVolatileEngine: true })];
+    const features =
+      place === 'two nodes' ? [cluster()] : [cluster(), durable(true, { allowVolatileEngine: true })];
     const node = () => peers.serve({ ...options, engine, features });
     const [a, b] = [await node(), await node()];
     // Each of them knows the other one.

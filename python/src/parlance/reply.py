@@ -91,7 +91,7 @@ class Reply:
         self.cancel()
 
     def cancel(self) -> None:
-        """Stop the handler at the other end. A second call has no effect."""
+        """Stop the handler at the other end, or the following if this follows a reply. A second call has no effect."""
         if self.is_over:
             return
         self.is_over = True

@@ -146,7 +146,7 @@ class Verbs(ABC):
         return events_of(self).add(name, handler)
 
     def follow(self, reply: str, *, after: int = 0) -> Reply:
-        """Follow a reply that the server keeps.
+        """Follow a reply that the server keeps. Leaving it does not stop its handler; `stop_reply` does.
 
         Parameters
         ----------

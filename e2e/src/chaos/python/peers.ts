@@ -33,7 +33,10 @@ interface Line {
 type PageEvent =
   | { readonly event: 'state'; readonly session: string; readonly state: string }
   | { readonly event: 'reset'; readonly code: string; readonly reason: string }
-  | { readonly event: 'undelivered'; readonly report: Omit<Undelivered, 'code'> & { readonly reason: string } }
+  | {
+      readonly event: 'undelivered';
+      readonly report: Omit<Undelivered, 'code'> & { readonly reason: string };
+    }
   | {
       readonly event: 'message';
       readonly text: string;

@@ -69,7 +69,7 @@ export class Answer {
     try {
       if ('stop' in reply) await reply.stop();
     } finally {
-      reply.cancel();
+      drop(reply);
       this.#release();
     }
   }
@@ -80,7 +80,7 @@ export class Answer {
     const reading = this.#reading;
     this.#letGo();
     if (this.#move === undefined && 'stop' in this.#reply) {
-      this.#reply.cancel();
+      drop(this.#reply);
       this.#release();
     } else void this.#drop(reading);
   }
@@ -138,7 +138,7 @@ export class Answer {
     this.#reply = this.#use.session.follow(keptId, { after: position });
     this.#parts = this.#reply[Symbol.asyncIterator]();
     // It was left meanwhile.
-    if (this.#leave === undefined) this.#reply.cancel();
+    if (this.#leave === undefined) drop(this.#reply);
   }
 
   #end(): void {
@@ -152,4 +152,9 @@ export class Answer {
     this.#use.release();
     this.#onOver();
   }
+}
+
+function drop(reply: ReplyStream | FollowedReply): void {
+  if ('unfollow' in reply) reply.unfollow();
+  else reply.cancel();
 }

@@ -60,7 +60,10 @@ export interface FollowOptions {
 export interface Readable<Part> extends AsyncIterable<Part> {
   readonly keptId: string | undefined;
   readonly position: number;
-  cancel(): void;
+  /** Stops the handler. */
+  cancel?(): void;
+  /** In place of `cancel`: a reply that is followed. */
+  unfollow?(): void;
 }
 
 /** Text of messages and parts that are text. */
@@ -160,7 +163,8 @@ abstract class Reading extends View<ReplyView<unknown>> {
   protected leave(): void {
     const reply = this.#reply;
     this.#reply = undefined;
-    reply?.cancel();
+    reply?.cancel?.();
+    reply?.unfollow?.();
   }
 
   protected fail(error: unknown): void {

@@ -306,7 +306,12 @@ describe('a host that goes away', () => {
     await origin.clock.advance(1);
     expect(states).toEqual(['connecting', 'established']);
     expect(resets).toEqual([
-      { reason: expect.any(String), notSent: [], unknown: [{ kind: 'request', streamId: 7 }] },
+      {
+        code: 'session_lost',
+        reason: expect.any(String),
+        notSent: [],
+        unknown: [{ kind: 'request', streamId: 7 }],
+      },
     ]);
     expect(origin.sessions.length).toBe(2);
     expect((await session.request('again')).text).toBe('re: again');

@@ -95,7 +95,10 @@ const ERRORS = {
   cancelled: CALL,
 } as const satisfies Record<string, ErrorEntry>;
 
-/** Every code that a `ProtocolError` can carry. */
+/**
+ * Every code that a `ProtocolError` can carry. `unauthenticated` is about the credentials of a client. `authentication_failed` is about a
+ * body that is not authentic under a key, and `bad_token` about a token ID that a vocabulary does not have: neither says who a client is.
+ */
 export type ErrorCode = keyof typeof ERRORS;
 
 /** All error codes with their close codes, for documentation and tests. */

@@ -2,10 +2,10 @@ import { CloseCode } from '../base/close-codes.js';
 import { ProtocolError } from '../base/errors.js';
 import type { SessionMemory } from '../base/memory.js';
 import type { Negotiated } from '../control/agreement.js';
-import { CloseReason, RECORD_BEHIND, RejectCode } from '../control/messages.js';
+import { CloseReason, RejectCode } from '../control/messages.js';
 import type { Clock } from '../platform/clock.js';
 import type { SessionCore, SessionEvent, SessionState } from '../session/types.js';
-import { Ending, type EndingHost } from './ending.js';
+import { Ending, type EndingHost, recordBehind } from './ending.js';
 import type { EndpointOptions } from './endpoint-options.js';
 import { guard } from './guard.js';
 import { Inbound } from './inbound.js';
@@ -318,12 +318,7 @@ export class Endpoint
       case 'takenUp':
         return this.options.onTakenUp?.(event.cancelled);
       case 'behind':
-        return this.notify('reset', {
-          code: RECORD_BEHIND,
-          reason: "the server's record of the session is behind",
-          notSent: [],
-          unknown: [],
-        });
+        return this.notify('reset', recordBehind());
       case 'superseded':
         return this.options.onSuperseded?.(event.accept);
       case 'disconnect':

@@ -23,7 +23,7 @@ export interface SendOptions {
   readonly algorithm?: Algorithm | 'CONTEXT' | 'auto' | undefined;
   /**
    * Excludes the body from context coding: it is not coded against others, nor others against it, so that
-   * lengths on the wire do not reveal what they have in common.
+   * lengths on the wire do not reveal what they have in common. It is not encrypted by that.
    *
    * @default false
    */

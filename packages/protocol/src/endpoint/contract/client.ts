@@ -43,6 +43,7 @@ export interface ProcedureReply<Part, Output> extends AsyncIterable<Part> {
   readonly keptId: string | undefined;
   /** As of `ReplyStream`; an output counts as a part. */
   readonly position: number;
+  /** Stops the handler, and ends the iteration. */
   cancel(): void;
   /**
    * Resolves to what the handler returned; parts that were not read are dropped. Call it after the loop, or in place of
@@ -53,7 +54,10 @@ export interface ProcedureReply<Part, Output> extends AsyncIterable<Part> {
   output(): Promise<Output>;
 }
 
-export interface FollowedProcedure<Part, Output> extends ProcedureReply<Part, Output> {
+/** The kept reply of a procedure; leaving its loop does not stop the handler. */
+export interface FollowedProcedure<Part, Output> extends Omit<ProcedureReply<Part, Output>, 'cancel'> {
+  /** As of `FollowedReply`. */
+  unfollow(): void;
   /** Stops the handler. @throws {ProtocolError} as `FollowedReply.stop`. */
   stop(): Promise<void>;
 }
@@ -123,7 +127,7 @@ export function contractClient<P extends Procedures>(
     }
     stream[name] = open;
     follow[name] = (reply: string, options?: FollowOptions) =>
-      new Followed(name, hasOutput, session.follow(reply, options));
+      new Reply(name, hasOutput, session.follow(reply, options));
     if (hasOutput)
       call[name] = (input: unknown, options?: RequestOptions) =>
         called(async () => await open(input, options).output());
@@ -180,11 +184,11 @@ function unserved(name: string, cause: unknown): ContractError {
   return new ContractError('unknown_procedure', name, { side: 'remote', cause });
 }
 
-class Reply implements ProcedureReply<unknown, unknown> {
+class Reply implements Omit<ProcedureReply<unknown, unknown>, 'cancel'> {
   readonly [SELF] = this;
   readonly #name: string;
   readonly #hasOutput: boolean;
-  readonly #reply: ReplyStream;
+  readonly #reply: ReplyStream | FollowedReply;
   /** The handler has returned. */
   #returned: { readonly output: unknown } | undefined;
   #isLeft = false;
@@ -192,10 +196,17 @@ class Reply implements ProcedureReply<unknown, unknown> {
   #isOver = false;
   #failure: { readonly error: unknown } | undefined;
 
-  constructor(name: string, hasOutput: boolean, reply: ReplyStream) {
+  constructor(name: string, hasOutput: boolean, reply: ReplyStream | FollowedReply) {
     this.#name = name;
     this.#hasOutput = hasOutput;
     this.#reply = reply;
+    const leaving = (leave: () => void) => () => {
+      this.#isLeft = true;
+      leave();
+    };
+    const isFollowed = 'unfollow' in reply;
+    if (!isFollowed) Object.assign(this, { cancel: leaving(() => reply.cancel()) });
+    else Object.assign(this, { stop: () => reply.stop(), unfollow: leaving(() => reply.unfollow()) });
   }
 
   get metadata(): Metadata {
@@ -206,11 +217,6 @@ class Reply implements ProcedureReply<unknown, unknown> {
   }
   get position(): number {
     return this.#reply.position;
-  }
-
-  cancel(): void {
-    this.#isLeft = true;
-    this.#reply.cancel();
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<unknown, void> {
@@ -248,18 +254,9 @@ class Reply implements ProcedureReply<unknown, unknown> {
   }
 }
 
-class Followed extends Reply implements FollowedProcedure<unknown, unknown> {
-  readonly stop: () => Promise<void>;
-
-  constructor(name: string, hasOutput: boolean, reply: FollowedReply) {
-    super(name, hasOutput, reply);
-    this.stop = () => reply.stop();
-  }
-}
-
 const isPart = (value: unknown): value is { readonly part: unknown } =>
   typeof value === 'object' && value !== null && 'part' in value;
 const isOutput = (value: unknown): value is { readonly output: unknown } =>
   typeof value === 'object' && value !== null && 'output' in value;
 
-workAsTheyAre(Reply, Followed);
+workAsTheyAre(Reply);

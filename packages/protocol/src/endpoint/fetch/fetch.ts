@@ -95,7 +95,7 @@ interface Parts {
 }
 
 interface Reading {
-  readonly reply: ReplyStream;
+  readonly reply: Omit<ReplyStream, 'cancel'>;
   readonly parts: Parts;
 }
 
@@ -104,7 +104,7 @@ interface Reading {
  *
  * @param onOver called when nothing more is read.
  */
-function reading(reply: ReplyStream, signal: AbortSignal | undefined, onOver?: () => void): Reading {
+function reading(reply: Reading['reply'], signal: AbortSignal | undefined, onOver?: () => void): Reading {
   const iterator = reply[Symbol.asyncIterator]();
   const parts: Parts = {
     async next() {

@@ -30,8 +30,8 @@ export interface FetchContext<Own extends Session = FetchSession>
   readonly principal: string | undefined;
   /** Server: `session.data`. */
   readonly data: Own extends { readonly data: infer Data } ? Data : unknown;
-  /** The request of the session that carries the HTTP request. At a client, its `from` is the other client that asks. */
-  readonly request: Pick<Message, 'from'>;
+  /** Client: the other client that asks, as in `message.from`. */
+  readonly from: Message['from'];
 }
 
 /**
@@ -229,7 +229,7 @@ function contextOf({ from }: Message, context: RequestContext, onKeep: () => voi
   const session = context.session as FetchSession;
   return {
     session,
-    request: { from },
+    from,
     get principal() {
       return session.principal;
     },

@@ -21,12 +21,14 @@ export interface FollowOptions {
 }
 
 /**
- * A kept reply, from any part on. Leaving its loop, `cancel()` and the end of the session stop the following and not
+ * A kept reply, from any part on. Leaving its loop, `unfollow()` and the end of the session stop the following and not
  * the handler.
  *
  * @typeParam Json as of {@link ReplyStream}.
  */
-export interface FollowedReply<Json = unknown> extends ReplyStream<Json> {
+export interface FollowedReply<Json = unknown> extends Omit<ReplyStream<Json>, 'cancel'> {
+  /** Ends the iteration. The handler continues. A second call has no effect. */
+  unfollow(): void;
   /**
    * Stops the handler. Every reader then gets the error `cancelled` after the parts that were written.
    *
@@ -109,7 +111,7 @@ export class Following implements FollowedReply {
     return Math.max(this.#after, this.#reply.position);
   }
 
-  cancel(): void {
+  unfollow(): void {
     this.#reply.cancel();
   }
 

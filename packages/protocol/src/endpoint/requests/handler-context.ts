@@ -165,7 +165,7 @@ export class HandlerContext implements OwnContext {
     } else if (policy !== 'fail') {
       throw new ProtocolError('invalid_argument', "ifProcessDies: expected 'fail' or 'again'");
     } else if (this.#isRepeated) {
-      throw new ProtocolError('invalid_argument', "ifProcessDies: 'again' was said before, and may be recorded");
+      throw new ProtocolError('invalid_argument', "ifProcessDies: 'again' may be recorded already");
     }
   }
 }

@@ -1,5 +1,6 @@
 import {
   DEFAULT_LIMITS,
+  type FollowedReply,
   type Logger,
   ProtocolError,
   type ReplyStream,
@@ -83,13 +84,15 @@ async function drop(session: Session): Promise<void> {
   }
 }
 
+type AnyReply = ReplyStream | FollowedReply;
+
 /** One request, while it is answered and its client wants that. */
 interface Answering {
   readonly requestId: string;
   readonly chat: string;
   readonly isResume: boolean;
   /** Absent until a `resume` has found it. */
-  reply?: ReplyStream;
+  reply?: AnyReply;
 }
 
 class ChatConnection {
@@ -213,7 +216,7 @@ class ChatConnection {
   }
 
   /** @param last the number of the last chunk that the client has. */
-  async #pass(answering: Answering, reply: ReplyStream, isReplay: boolean, last: number): Promise<void> {
+  async #pass(answering: Answering, reply: AnyReply, isReplay: boolean, last: number): Promise<void> {
     answering.reply = reply;
     let sequence = 0;
     for await (const chunk of chatChunks(reply[Symbol.asyncIterator](), isReplay)) {
@@ -231,7 +234,9 @@ class ChatConnection {
     this.#answering.delete(requestId);
     this.handleDrain();
     // Stops the answer of a `send`, and leaves that of a `resume`.
-    answering.reply?.cancel();
+    const { reply } = answering;
+    if (reply !== undefined && 'unfollow' in reply) reply.unfollow();
+    else reply?.cancel();
     if (answering.isResume) this.#stopSoon(answering);
   }
 
@@ -243,7 +248,7 @@ class ChatConnection {
         const id = reply?.keptId ?? (await this.#find(chat));
         if (id === undefined) return;
         const stopped = this.#session.follow(id);
-        await stopped.stop().finally(() => stopped.cancel());
+        await stopped.stop().finally(() => stopped.unfollow());
       } catch (error) {
         // It has ended by itself, and is forgotten.
         if (error instanceof ProtocolError && error.code === 'unknown_reply') return;
