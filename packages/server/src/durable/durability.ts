@@ -86,7 +86,7 @@ export class Durability implements DurableState {
     if (!Number.isSafeInteger(number) || number < 0)
       throw new ProtocolError(
         'invalid_argument',
-        `handledUpTo: expected the number of a message, not ${number}`,
+        `markHandledUpTo: expected the number of a message, not ${number}`,
       );
     this.#handledBefore = Math.max(this.#handledBefore, number);
     this.#handle(number);
