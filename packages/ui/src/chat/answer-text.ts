@@ -131,8 +131,9 @@ export class AnswerText extends HTMLElement {
       const shown = this.#blocks[first + i] ?? this.#append(start);
       start += block.source.length;
       const isGrowing = !this.#isComplete && i === blocks.length - 1;
-      // Long code gets its colours at its end.
-      const isSettled = shown.isGrowing && !isGrowing && block.tokens?.[0]?.type === 'code';
+      // Long code gets its colours at its end, and a list loses an item without words.
+      const isSettled =
+        shown.isGrowing && !isGrowing && /^(?:code|list)$/.test(block.tokens?.[0]?.type ?? '');
       if (shown.source === block.source && !isSettled && !(this.#isComplete && hasLinks)) continue;
       shown.source = block.source;
       shown.isGrowing = isGrowing;

@@ -103,11 +103,22 @@ export function render({ source, tokens }: Block, showing: Showing): DocumentFra
     if (heading.textContent?.trim() === '') heading.remove();
     else heading.replaceWith(levelled(heading));
   }
+  if (!showing.isGrowing) dropEmptyEnds(fragment);
   for (const table of fragment.querySelectorAll('table')) scrollable(table);
   for (const pre of fragment.querySelectorAll('pre')) pre.replaceWith(codeBlock(pre, showing));
   for (const formula of fragment.querySelectorAll<HTMLElement>('span.maths')) showFormula(formula, showing);
   for (const reference of fragment.querySelectorAll('sup.note-reference')) linkNote(reference);
   return fragment;
+}
+
+/** The last item of a list whose words have not come, and a list that has no other. */
+function dropEmptyEnds(fragment: DocumentFragment): void {
+  // Lists within come after those around them.
+  for (const list of [...fragment.querySelectorAll('ol, ul')].reverse()) {
+    const last = list.lastElementChild;
+    if (last?.textContent?.trim() === '') last.remove();
+    if (list.childElementCount === 0) list.remove();
+  }
 }
 
 /** The answer is within a third level already, and models skip levels. */
