@@ -127,7 +127,7 @@ export function createAnswering(options: AnsweringOptions): Answering {
       painter.now();
       // Other tabs look for its end as soon as the lock is free.
       void options.onEnd(turn, id).finally(release);
-      for (const figures of [settled, written]) void figures?.then(() => options.onFigures(turn));
+      for (const figures of [settled, written]) void figures?.finally(() => options.onFigures(turn));
     }
   }
 
@@ -135,8 +135,12 @@ export function createAnswering(options: AnsweringOptions): Answering {
   async function ended(turn: Turn, session: ClientSession): Promise<void> {
     if (turn.reply === undefined) return;
     const { name, position: chunks, sum: sha256 } = turn.reply;
-    turn.reading = { ...turn.reading, end: { name, chunks, sha256 } };
-    await askWritten(turn, session);
+    turn.reading = { ...turn.reading, end: { name, chunks, sha256 }, isAsked: true };
+    try {
+      await askWritten(turn, session);
+    } finally {
+      turn.reading = { ...turn.reading, isAsked: false };
+    }
   }
 
   async function handleFailure(

@@ -2,9 +2,8 @@ import type { ClientSession } from '@parlance/client';
 import { byId, create, descriptions } from '../shared/dom.js';
 import { bytes, smaller } from '../shared/format.js';
 import { createPainter } from '../shared/paint.js';
-import type { Turn } from './conversation.js';
 import { createCurve } from './curve.js';
-import { lostIn } from './proof/words.js';
+import type { lostIn, ReadTurn } from './proof/lost.js';
 import { bothWays, type Total, totalOf } from './traffic.js';
 
 /** The panel next to the conversation: traffic, and what was negotiated. */
@@ -16,7 +15,7 @@ export interface Panel {
    *
    * @param omitted how many turns the first one stands for; 0 if it is a turn like any other.
    */
-  showTraffic(turns: readonly Pick<Turn, 'traffic' | 'reading'>[], overhead: number, omitted: number): void;
+  showTraffic(turns: readonly ReadTurn[], overhead: number, omitted: number): void;
 }
 
 const FIGURES_MS = 250;
@@ -57,14 +56,25 @@ export function createPanel(): Panel {
   const painter = createPainter(paint, FIGURES_MS);
   byTurn.addEventListener('toggle', painter.now);
 
+  const pieces = ['pieces-title', 'pieces', 'pieces-told'].map((id) => byId(id));
+  const [title = '', headline = '', told = ''] = pieces.map(({ textContent }) => textContent);
+  let loading: Promise<typeof import('./proof/card.js') | null> | undefined;
+
+  async function showPieces(turns: readonly ReadTurn[]): Promise<void> {
+    let said: NonNullable<ReturnType<typeof lostIn>> = { title, headline, told };
+    if (turns.length > 0) loading ??= import('./proof/card.js').catch(() => null);
+    const card = await loading;
+    if (card === null) said = { title: 'Not checked', headline, told: 'This part could not be loaded.' };
+    else said = card?.lostIn(turns) ?? said;
+    for (const [i, text] of [said.title, said.headline, said.told].entries()) {
+      const element = pieces[i];
+      if (element !== undefined && element.textContent !== text) element.textContent = text;
+    }
+  }
+
   function paint(): void {
     const [turns, overhead, omitted] = figures;
-    const lost = lostIn(turns.map(({ reading }) => reading));
-    if (lost !== undefined) {
-      byId('pieces-title').textContent = lost.title;
-      byId('pieces').textContent = lost.headline;
-      byId('pieces-told').textContent = lost.told;
-    }
+    void showPieces(turns);
     const traffics = turns.map(({ traffic }) => traffic);
     const total = totalOf(traffics);
     const isEmpty = total.http === 0;

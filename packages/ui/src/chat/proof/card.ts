@@ -4,7 +4,9 @@ import type { Turn } from '../conversation.js';
 import { type Break, type Reading, verdictOf } from './reading.js';
 import { countsOf } from './words.js';
 
-/** The history of an answer, drawn and in words. Loaded with the first click. */
+export { lostIn } from './lost.js';
+
+/** The history of an answer, drawn and in words. Loaded with the first answer. */
 
 const NAMESPACE = 'http://www.w3.org/2000/svg';
 const [WIDTH, HEIGHT] = [1000, 12];

@@ -9,6 +9,8 @@ export interface Reading {
   readonly end: ReadingEnd | undefined;
   /** The server's sum of the pieces that it has written; `undefined` if it has sent none. */
   readonly written: Written | undefined;
+  /** The server is being asked what it has written. Not stored. */
+  readonly isAsked?: boolean;
 }
 
 export interface Break {
@@ -54,9 +56,9 @@ export type Verdict =
   /** The server has not said what it has written, or this page has not seen all of it. */
   | 'unknown';
 
-/** `undefined` until the answer has ended. */
-export function verdictOf({ end, written }: Reading): Verdict | undefined {
-  if (end === undefined) return undefined;
+/** `undefined` until the answer has ended and the server was asked what it has written. */
+export function verdictOf({ end, written, isAsked }: Reading): Verdict | undefined {
+  if (end === undefined || isAsked === true) return undefined;
   if (written === undefined || end.sha256 === undefined) return 'unknown';
   if (end.chunks !== written.chunks) return end.chunks < written.chunks ? 'missing' : 'twice';
   return end.sha256 === written.sha256 ? 'whole' : 'changed';
