@@ -70,7 +70,7 @@ export interface StageOptions {
 
 /** The text of this page that is said at a break, and not what the model says. */
 const SENTENCES =
-  '#status, #light-rest, #notice-title, #notice-text, #countdown, #keys, .note, .mark, .remark';
+  '#status, #light-rest, #notice-title, #notice-text, #countdown, #keys, .note, .mark, .remark, .answer > .muted';
 export const ADMIN_TOKEN = 'the-operator-of-these-tests';
 
 function keeping({ onRequest }: Model): ServerOptions {

@@ -61,9 +61,15 @@ const BREAKS: readonly Row[] = [
       await state(page, 'connected');
       model.end();
       await whole(page);
+      expect(await page.locator('.answer > .muted').count()).toBe(0);
     },
-    says: ['Quiet', /^for \d\d\ss$/, /^connection lost for [2-9]\d\ss.* · nothing missing$/],
-    never: [/shuts down/, /session was lost/],
+    says: [
+      'Quiet',
+      /^for \d\d\ss$/,
+      /^Nothing of this answer has come for \d+\ss\. The connection is being checked\.$/,
+      /^connection lost for [2-9]\d\ss.* · nothing missing$/,
+    ],
+    never: [/shuts down/, /session was lost/, /\d,\d{3}\sms/],
   },
   {
     event: 'the network freezes while nothing is asked',
@@ -106,6 +112,8 @@ const BREAKS: readonly Row[] = [
     },
     says: [
       'It is sent as soon as this answer is complete. Esc keeps it here.',
+      'Offline. It is sent if the answer before it becomes complete. Esc keeps it here.',
+      'The session has ended. It is sent if the answer before it becomes complete. Esc keeps it here.',
       /^It was lost for longer than the server keeps a session\./,
       'Connected again, in a new session · the next question sends the conversation once more',
     ],
@@ -144,17 +152,39 @@ const BREAKS: readonly Row[] = [
   {
     event: 'the server is killed, and another one knows nothing',
     async run(stage) {
-      const { page, proxy } = stage;
+      const { page, proxy, model } = stage;
+      await page.getByLabel('Your message').fill('And then?');
+      await page.keyboard.press('Enter');
       proxy.refuse(true);
       proxy.cut();
       await state(page, 'suspended');
+      await page.getByText('No server answers.').waitFor();
       await stage.replace();
       proxy.refuse(false);
       await page.getByText('Connected again, in a new session').waitFor();
       await page.getByRole('button', { name: 'Ask again' }).waitFor();
+      expect(await page.getByLabel('Your message').inputValue()).toBe('And then?');
+      // The version that was cut short counts, also when it is shown no more.
+      await page.locator('#pieces-title', { hasText: /^1\sanswer cut short$/ }).waitFor();
+      await page.getByRole('button', { name: 'Ask again' }).click();
+      await page.locator('#pieces-title', { hasText: 'This answer' }).waitFor();
+      await page.locator('#pieces', { hasText: /^[1-9]\spieces? so far$/ }).waitFor();
+      model.end();
+      await whole(page);
+      await page
+        .locator('#pieces-told', {
+          hasText: /^In this chat: session lost once \([\d.]+\ss\); 1\sanswer cut short, asked again; /,
+        })
+        .waitFor();
+      expect(await page.locator('#pieces-title').textContent()).toMatch(/^1\sanswer cut short$/);
     },
     says: [
       'If the server is up, it continues writing. This page reconnects.',
+      /^Attempts to connect to 127\.0\.0\.1:\d+ fail at once\. The answer continues if a server comes back that has kept the session\.$/,
+      /^(?:Next try in \d+\ss|Trying now)\. Session kept up to 1:\d\d\.$/,
+      'Offline. It is sent if the answer before it becomes complete. Esc keeps it here.',
+      'It was not sent, as the answer before it is not complete. Enter sends it.',
+      /^session lost after [\d.]+\ss$/,
       'The session was lost before the answer was complete. The server has not kept the rest.',
       'Connected again, in a new session · the next question sends the conversation once more',
     ],
@@ -201,7 +231,7 @@ const BREAKS: readonly Row[] = [
       'The server closed this session',
       'An operator of the server has closed it. This page does not reconnect by itself.',
     ],
-    never: [/shuts down/, /missing/, /as soon as/, /Next attempt/],
+    never: [/shuts down/, /missing/, /as soon as/, /Next try/],
   },
 ];
 

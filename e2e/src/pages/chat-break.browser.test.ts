@@ -250,6 +250,7 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
       await finished(page, 1);
       expect(await answerText(page)).toBe(whole);
       expect(site.sessions).not.toBe(old);
+      await page.getByText(/^server replaced in [\d.]+\ss.* · nothing missing$/).waitFor();
       await expect.poll(() => [...site.sessions.sessions.keys()]).toEqual(ids);
       await state(page, 'connected');
       await ask(page, COST);
@@ -390,6 +391,17 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
         expectNone(await faultsOf(page));
       },
     );
+
+    it('has no number of an item whose words have not come if it is stopped before them', async () => {
+      const never = new Promise<void>(() => {});
+      const { page } = await answering(['Look here:\n\n', '1. One\n', '2.'], never);
+      await expect.poll(() => page.locator('answer-text li').count()).toBe(2);
+      await page.keyboard.press('Escape');
+      await page.getByText('You stopped this answer.').waitFor();
+      await expect.poll(() => page.locator('answer-text li').allTextContents()).toEqual(['One']);
+      expect(await answerText(page)).toContain('2.');
+      expectNone(await faultsOf(page));
+    });
 
     it('has no mark between the items of a list if the connection is lost before the first word', async () => {
       const never = new Promise<void>(() => {});

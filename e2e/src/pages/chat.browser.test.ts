@@ -438,7 +438,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
         'SECURITY_POLICY',
         `does not admit pages from ${origin}`,
       ])
-        expect(await notice.textContent()).toContain(told);
+        await expect.poll(() => notice.textContent()).toContain(told);
       expect(await notice.textContent()).toContain(`origin ${origin} is not admitted`);
       expect(await page.locator('#countdown').textContent()).toBe('');
       await page.getByLabel('Your message').fill('Hello?');
@@ -475,14 +475,14 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       await state(first.page, 'connected');
       const { page } = await pages.visit(url);
       await state(page, 'refused');
-      const notice = await page.locator('#notice').textContent();
+      const notice = () => page.locator('#notice').textContent();
       for (const told of [
         'RATE_LIMITED',
         'sessions from one address are limited to 1',
         'This page waits and then tries again by itself',
       ])
-        expect(notice).toContain(told);
-      expect(await page.locator('#countdown').textContent()).toMatch(/^Next attempt in \d+ s\.$/);
+        await expect.poll(notice).toContain(told);
+      expect(await page.locator('#countdown').textContent()).toMatch(/^Next try in \d+\ss\.$/);
       // A page that is left ends its session; one whose browser is gone may come back.
       await first.page.goto('about:blank');
       await state(page, 'connected');

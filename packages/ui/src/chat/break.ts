@@ -35,6 +35,12 @@ export class CuttableSocket extends WebSocket {
     if (!isAway) CuttableSocket.#present = this;
   }
 
+  /** The newest one, if it is open. */
+  static get open(): WebSocket | undefined {
+    const present = CuttableSocket.#present;
+    return present?.readyState === WebSocket.OPEN ? present : undefined;
+  }
+
   static cut(): void {
     CuttableSocket.#awayUntil = performance.now() + AWAY_MS;
     // The client would come back over HTTP, and at once.
@@ -108,7 +114,7 @@ export function createBreakCard({ onFreeze, ask, letters }: BreakEvents): BreakC
   }
   add('reload', 'Reload this page', 'the answer continues', () => location.reload());
   if (demo !== undefined)
-    add('restart', 'Restart the server', 'drain, then a new one', () => wish('restart'));
+    add('restart', 'Replace the server', 'another one takes over', () => wish('restart'));
   else told.textContent = 'Or switch off your network for a while, in mid-answer.';
 
   return {

@@ -1,11 +1,12 @@
 import { byId, create } from '../shared/dom.js';
 import { createAttachments } from './composing/attachments.js';
 import type { Attachment, Turn } from './conversation.js';
+import type { LinkState } from './session-link.js';
 
 /** The form to write and send a message, and to stop an answer. */
 export interface Composer {
-  /** Whether there is a session to send to. */
-  setConnected(isConnected: boolean): void;
+  /** Whether there is a session to send to, and what the page knows of its connection. */
+  setConnected(isConnected: boolean, link: LinkState['name']): void;
   /** Whether an answer is being received, which can be stopped; the next question can be written meanwhile. */
   setAnswering(isAnswering: boolean): void;
   /** No answer is being received. @param end whether the last one is complete, or may still become complete. */
@@ -28,7 +29,14 @@ const DRAFT_KEY = 'parlance-draft';
 const QUEUED_KEY = 'parlance-queued';
 const HINT = 'Enter sends · Shift + Enter starts a new line';
 const QUEUED = 'It is sent as soon as this answer is complete. Esc keeps it here.';
-const NOT_SENT = 'It was not sent, as the answer before it is not complete. Enter sends it.';
+const QUEUED_AWAY = 'It is sent if the answer before it becomes complete. Esc keeps it here.';
+const AWAY: Readonly<Partial<Record<LinkState['name'], string>>> = {
+  suspended: 'Offline.',
+  moving: 'The session has ended.',
+  lost: 'The session has ended.',
+  ended: 'The session has ended.',
+};
+const NOT_SENT = 'It was not sent, as the answer before it is not complete.';
 const EDITING = 'Sending it begins another version from there; the one before stays. Esc cancels.';
 
 export interface ComposerEvents {
@@ -58,6 +66,7 @@ export function createComposer(
     update();
   });
   let isConnected = false;
+  let link: LinkState['name'] = 'connecting';
   let isAnswering = false;
   /** The last answer may still become complete. */
   let isOpen = false;
@@ -79,7 +88,15 @@ export function createComposer(
       (activeElement === send && isAnswering && HAS_POINTER.matches)
     )
       question.focus();
-    const said = isQueued ? QUEUED : isHeldBack ? NOT_SENT : draft === undefined ? HINT : EDITING;
+    const said = isQueued
+      ? link === 'connected'
+        ? QUEUED
+        : `${AWAY[link] ?? 'Not connected yet.'} ${QUEUED_AWAY}`
+      : isHeldBack
+        ? `${NOT_SENT} ${isConnected ? 'Enter sends it.' : 'It stays here.'}`
+        : draft === undefined
+          ? HINT
+          : EDITING;
     if (hint.textContent !== said) hint.textContent = said;
     hint.classList.toggle('told', said !== HINT);
     // As tall as its text, up to the limit in the style sheet.
@@ -163,8 +180,9 @@ export function createComposer(
   update();
 
   return {
-    setConnected(value) {
+    setConnected(value, name) {
       isConnected = value;
+      link = name;
       sendQueued();
     },
     setAnswering(value) {

@@ -7,10 +7,11 @@ export interface Interruptions {
    * The connection is lost, while this answer was being written.
    *
    * @param silentMs how long nothing had been heard; 0 unless that was noticed.
+   * @param isMove its server has asked the page to move to another one.
    */
-  lose(turn: Turn | undefined, silentMs: number): void;
-  /** The connection is back. Returns how long it was lost if no answer was being written. */
-  resume(): number | undefined;
+  lose(turn: Turn | undefined, silentMs: number, isMove: boolean): void;
+  /** The connection is back. Returns what has happened if no answer was being written. */
+  resume(): string | undefined;
   /** The user has frozen the connection. */
   freeze(): void;
   /** Something is heard again, after so long a silence while this answer was being written. */
@@ -27,7 +28,18 @@ export interface Interruptions {
 const AT_ONCE_MS = 250;
 /** Pieces that come later than this after a freeze did wait for it. */
 const SILENCE_MS = 1_500;
+const LOST = 'connection lost';
+const ENDED = 'session lost';
 const RELOADED = 'page loaded again';
+const MOVED = 'server replaced';
+/** The word between one of these and its duration. @default for */
+const TOOK: Readonly<Partial<Record<string, string>>> = {
+  [ENDED]: 'after',
+  [RELOADED]: 'after',
+  [MOVED]: 'in',
+};
+
+const describe = (what: string, ms: number) => `${what} ${TOOK[what] ?? 'for'} ${duration(ms)}`;
 
 /**
  * @param mark adds a mark at the end of the answer so far.
@@ -40,7 +52,12 @@ export function createInterruptions(
   /** The marks of an answer whose end has not come. */
   const marks = new Map<Turn, HTMLElement[]>();
   let lost:
-    | { readonly since: number; readonly turn: Turn | undefined; readonly element?: HTMLElement }
+    | {
+        readonly since: number;
+        readonly what: string;
+        readonly turn: Turn | undefined;
+        readonly element: HTMLElement | undefined;
+      }
     | undefined;
   let frozen: { readonly since: number; lastAt: number } | undefined;
   /** The mark whose pieces are being counted. */
@@ -60,8 +77,7 @@ export function createInterruptions(
     const to = Date.now() - turn.asked;
     const breaks = [...turn.reading.breaks, { what, from: Math.max(0, to - ms), to, caught: 0 }];
     turn.reading = { ...turn.reading, breaks };
-    const said = `${what} ${what === RELOADED ? 'after' : 'for'} ${duration(ms)}`;
-    counting = { turn, element, what: said, until: performance.now() + AT_ONCE_MS, caught: 0 };
+    counting = { turn, element, what: describe(what, ms), until: performance.now() + AT_ONCE_MS, caught: 0 };
     show();
   }
 
@@ -73,24 +89,25 @@ export function createInterruptions(
   }
 
   return {
-    lose(turn, silentMs) {
+    lose(turn, silentMs, isMove) {
       frozen = undefined;
+      const what = isMove ? MOVED : LOST;
       const element = turn && mark(turn);
       if (element !== undefined) {
-        element.textContent = 'connection lost';
+        element.textContent = what;
         element.classList.add('open');
       }
-      lost = { since: performance.now() - silentMs, turn, ...(element && { element }) };
+      lost = { since: performance.now() - silentMs, what, turn, element };
     },
 
     resume() {
       if (lost === undefined) return undefined;
-      const { since, turn, element } = lost;
+      const { since, what, turn, element } = lost;
       lost = undefined;
       const ms = performance.now() - since;
-      if (turn === undefined || element === undefined) return ms;
+      if (turn === undefined || element === undefined) return describe(what, ms);
       element.classList.remove('open');
-      begin(turn, element, 'connection lost', ms);
+      begin(turn, element, what, ms);
       return undefined;
     },
 
@@ -134,15 +151,17 @@ export function createInterruptions(
     },
 
     end(turn, isWhole) {
+      // It could not continue, so nothing was resumed.
+      if (lost?.element !== undefined && lost.turn === turn) {
+        const { element, since } = lost;
+        element.classList.remove('open');
+        begin(turn, element, turn.state === 'interrupted' ? ENDED : LOST, performance.now() - since);
+        lost = { ...lost, turn: undefined };
+      }
       if (counting?.turn === turn) counting = undefined;
       if (isWhole) for (const element of marks.get(turn) ?? []) element.append(' · nothing missing');
       // An answer that continues in the next session may still become whole.
       if (isWhole || turn.reply === undefined) marks.delete(turn);
-      // It could not continue, so nothing was resumed.
-      if (lost?.turn === turn) {
-        lost.element?.classList.remove('open');
-        lost = { since: lost.since, turn: undefined };
-      }
     },
   };
 }

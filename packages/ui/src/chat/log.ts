@@ -16,6 +16,8 @@ export interface Log {
   update(turn: Turn): void;
   /** Marks the place in the answer that the model has reached; the text of the mark may change. */
   mark(turn: Turn): HTMLElement;
+  /** Says this behind the words of an answer, and nothing else. */
+  tell(turn: Turn | undefined, text: string): void;
   /** Adds a line between turns that is not part of the conversation. */
   remark(text: string): void;
   remove(turn: Turn): void;
@@ -67,6 +69,7 @@ export function createLog(events: LogEvents): Log {
   const log = byId('log');
   const intro = byId('intro');
   const views = new Map<Turn, TurnView>();
+  const told = create('p', { className: 'muted', ariaLive: 'off' });
   const toEnd = followEnd(
     log,
     () => views.size > 0,
@@ -156,10 +159,8 @@ export function createLog(events: LogEvents): Log {
     note.replaceChildren(create('p', {}, title));
     if (problem === undefined) return;
     const { detail, retryAt } = problem;
-    if (detail !== '') {
-      const said = create('p', { dir: 'auto' }, detail);
-      note.append(create('details', {}, create('summary', {}, 'Details'), said));
-    }
+    const said = create('p', { dir: 'auto' }, detail);
+    if (detail !== '') note.append(create('details', {}, create('summary', {}, 'Details'), said));
     if (retryAt === undefined) return;
     const countdown = create('span');
     const now = create('button', { type: 'button' }, 'Try now');
@@ -282,6 +283,13 @@ export function createLog(events: LogEvents): Log {
       const element = create('span', { className: 'mark', role: 'note' });
       views.get(turn)?.text.mark(element);
       return element;
+    },
+
+    tell(turn, text) {
+      told.textContent = text;
+      const after = turn && views.get(turn)?.text;
+      if (text === '') told.remove();
+      else if (told.previousElementSibling !== after) after?.after(told);
     },
 
     remark(text) {

@@ -1,6 +1,6 @@
 import type { ClientSession, WebSocketConstructor } from '@parlance/client';
 import { byId } from '../shared/dom.js';
-import { count, duration } from '../shared/format.js';
+import { count } from '../shared/format.js';
 import { askWritten, createAnswering } from './answering.js';
 import { CuttableSocket, createBreakCard } from './break.js';
 import { createComposer, LONG_ANSWER } from './composer.js';
@@ -19,7 +19,7 @@ import { createNotice } from './notice.js';
 import { createPanel } from './panel.js';
 import { NO_READING } from './proof/reading.js';
 import { createSessionLink, type LinkState, PING_MS } from './session-link.js';
-import { createSilence, type Hearing } from './silence.js';
+import { createSilence, type Hearing, sayQuiet } from './silence.js';
 import { createLight } from './status.js';
 import { arrive } from './tab.js';
 import { createTraffic } from './traffic.js';
@@ -39,6 +39,8 @@ const traffic = createTraffic();
 let session: ClientSession | undefined;
 /** Of the files of one question: browsers and APIs take not much more. */
 const MAX_FILE_BYTES = 8_000_000;
+/** That of the present connection, or the last one; none over HTTP. */
+let socket: WebSocket | undefined;
 /** How often the present session was resumed. */
 let resumed = 0;
 /** The question that is being edited. */
@@ -75,7 +77,7 @@ const composer = createComposer(
   },
   isCopy,
 );
-const light = createLight();
+const light = createLight((now) => notice.tick(now));
 const interruptions = createInterruptions(
   (turn) => log.mark(turn),
   (caught) => light.back(caught),
@@ -164,14 +166,18 @@ function handleLinkState(state: LinkState): void {
   session = 'session' in state ? state.session : undefined;
   document.body.dataset['state'] = state.name;
   const { hearing } = silence;
+  // A server that drains has the page open another connection first; so does a page over HTTP that can have a WebSocket.
+  const { open } = CuttableSocket;
+  const isMove = state.name === 'suspended' && socket !== undefined && open !== undefined && open !== socket;
+  if (state.name === 'connected') socket = state.session.transport === 'websocket' ? open : undefined;
   silence.setConnected(state.name === 'connected');
   light.show(state, silence.hearing);
   breakCard.setConnected(state.name === 'connected');
-  notice.show(state);
+  notice.show(state, isMove);
   // Messages sent while the session is suspended go out when it resumes.
-  composer.setConnected(state.name === 'connected' || state.name === 'suspended');
+  composer.setConnected(state.name === 'connected' || state.name === 'suspended', state.name);
   if (state.name === 'suspended')
-    interruptions.lose(answering.turn, hearing.name === 'unknown' ? hearing.ms : 0);
+    interruptions.lose(answering.turn, hearing.name === 'unknown' ? hearing.ms : 0, isMove);
   if (state.name !== 'connected' || session === undefined) return;
   resumed = state.since === 'resumed' ? resumed + 1 : 0;
   traffic.follow(session);
@@ -179,8 +185,9 @@ function handleLinkState(state: LinkState): void {
   panel.showSession(session, server, resumed);
   showTraffic();
   if (state.since === 'resumed') {
-    const lostMs = interruptions.resume();
-    if (lostMs !== undefined) log.remark(`Connection lost for ${duration(lostMs)} · the session continues`);
+    const what = interruptions.resume();
+    if (what !== undefined)
+      log.remark(`${what.slice(0, 1).toUpperCase()}${what.slice(1)} · the session continues`);
   }
   void goOn(session, state.since === 'first');
   if (state.since === 'new') {
@@ -200,6 +207,7 @@ function handleHearing(before: Hearing): void {
   if (isBack && answering.turn !== undefined && link.state.name === 'connected')
     interruptions.hear(answering.turn, before.ms);
   light.show(link.state, hearing);
+  log.tell(answering.turn, link.state.name === 'connected' ? sayQuiet(hearing) : '');
 }
 
 function send(question: string, files: readonly Attachment[], isEdited: boolean): void {
@@ -235,8 +243,8 @@ function askAgain(turn: Turn): void {
   if (session === undefined || answering.turn !== undefined || turn.question === undefined) return;
   const again = createTurn(turn.question, turn.parent, turn.files);
   for (const each of shown.cut(turn)) log.remove(each);
-  if (wordsOf(turn) === '') {
-    // There is nothing to go back to.
+  if (wordsOf(turn) === '' && turn.state !== 'interrupted') {
+    // There is nothing to go back to, and nothing was lost.
     again.traffic = turn.traffic;
     void chats.drop(turn);
   }

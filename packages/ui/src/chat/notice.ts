@@ -2,11 +2,17 @@ import type { ProtocolError, SessionEnd } from '@parlance/client';
 import { byId, descriptions } from '../shared/dom.js';
 import { clock } from '../shared/format.js';
 import { enterToken, isOwn } from '../shared/profile.js';
+import { createAttempts } from './attempts.js';
+
 import { BLOCKED, type LinkState } from './session-link.js';
+import { nextTry } from './status.js';
 
 /** Explains why there is no connection, what happens next, and what the user can do. */
 export interface Notice {
-  show(state: LinkState): void;
+  /** @param isMove another connection is open already, to which the server has asked this page to go. */
+  show(state: LinkState, isMove: boolean): void;
+  /** Shows how much time is left. @param now Unix milliseconds. */
+  tick(now: number): void;
 }
 
 export interface NoticeEvents {
@@ -17,6 +23,9 @@ export interface NoticeEvents {
   isAnswering(): boolean;
 }
 
+/** A move that takes longer has failed, in milliseconds. */
+const MOVE_MS = 1_000;
+
 export function createNotice(server: string, { onRetry, onToken, isAnswering }: NoticeEvents): Notice {
   const box = byId('notice');
   const title = byId('notice-title');
@@ -26,7 +35,9 @@ export function createNotice(server: string, { onRetry, onToken, isAnswering }: 
   const countdown = byId('countdown');
   const tokenForm = byId<HTMLFormElement>('token-form');
   const tokenField = byId<HTMLInputElement>('token');
-  let ticking: ReturnType<typeof setInterval> | undefined;
+  const attempts = createAttempts();
+  let shown: LinkState = { name: 'connecting' };
+  let quietUntil = 0;
   retry.addEventListener('click', () => {
     // A suspended session connects at once when the network comes back.
     window.dispatchEvent(new Event('online'));
@@ -44,12 +55,24 @@ export function createNotice(server: string, { onRetry, onToken, isAnswering }: 
   });
 
   /** The countdown is outside the alert, so that screen readers do not read it every second. */
-  function tick(describe: () => string): void {
-    const show = () => {
-      countdown.textContent = describe();
-    };
-    show();
-    ticking = setInterval(show, 250);
+  function tick(now: number): void {
+    const told = timeLeft(now);
+    if (countdown.textContent !== told) countdown.textContent = told;
+  }
+
+  function timeLeft(now: number): string {
+    if (shown.name === 'suspended') {
+      const { session } = shown;
+      box.hidden = now < quietUntil;
+      const isRefused = attempts.look(session.nextAttemptAt, now);
+      setText(...suspendedTexts(server, isAnswering(), isRefused));
+      const until = session.suspendedUntil;
+      const kept = until === undefined ? '' : clock(until - now);
+      if (isRefused) return `${sentence(nextTry(session.nextAttemptAt, now))} Session kept up to ${kept}.`;
+      return kept && `A server that is up keeps the session for ${kept}`;
+    }
+    if (shown.name !== 'lost' && (shown.name !== 'refused' || shown.retryAt === undefined)) return '';
+    return sentence(nextTry(shown.retryAt, now));
   }
 
   /** Changes the text only if it differs, as screen readers would read it again at every attempt. */
@@ -59,10 +82,11 @@ export function createNotice(server: string, { onRetry, onToken, isAnswering }: 
   }
 
   return {
-    show(state) {
-      clearInterval(ticking);
-      countdown.textContent = '';
+    tick,
+    show(state, isMove) {
+      shown = state;
       facts.replaceChildren();
+      quietUntil = isMove ? Date.now() + MOVE_MS : 0;
       box.hidden = state.name === 'connecting' || state.name === 'connected';
       tokenForm.hidden = true;
       byId('notice-retry').hidden = false;
@@ -70,15 +94,7 @@ export function createNotice(server: string, { onRetry, onToken, isAnswering }: 
       retry.setAttribute('aria-disabled', String(state.name === 'lost' && state.retryAt === undefined));
       retry.textContent = state.name === 'ended' ? 'Connect again' : 'Try now';
       if (state.name === 'suspended') {
-        setText(
-          'Connection lost.',
-          isAnswering()
-            ? 'If the server is up, it continues writing. This page reconnects.'
-            : 'This page reconnects.',
-        );
-        const until = state.session.suspendedUntil;
-        if (until !== undefined)
-          tick(() => `A server that is up keeps the session for ${clock(until - Date.now())}`);
+        attempts.begin();
       } else if (state.name === 'moving') {
         setText(...movingTexts(state.isTold));
       } else if (state.name === 'ended') {
@@ -86,14 +102,10 @@ export function createNotice(server: string, { onRetry, onToken, isAnswering }: 
       } else if (state.name === 'lost') {
         setText(...lostTexts(state, server));
         facts.append(...descriptions([['Reason', state.reason]]));
-        if (state.retryAt === undefined) countdown.textContent = 'Trying now…';
       } else if (state.name === 'refused') {
         showRefusal(state.error);
       }
-      if ('retryAt' in state && state.retryAt !== undefined) {
-        const { retryAt } = state;
-        tick(() => `Next attempt in ${Math.max(0, Math.ceil((retryAt - Date.now()) / 1000))} s.`);
-      }
+      tick(Date.now());
     },
   };
 
@@ -132,9 +144,14 @@ export function createNotice(server: string, { onRetry, onToken, isAnswering }: 
       byId('notice-retry').hidden = true;
       return;
     }
-    setText(
-      error.reject === undefined ? 'No session could be opened' : 'The server refused this page',
-      adviceFor(error, location.origin),
+    setText(error.reject === undefined ? 'No session could be opened' : 'The server refused this page', '');
+    import('./advice.js').then(
+      ({ adviceFor }) => {
+        if (shown.name === 'refused' && shown.error === error)
+          text.textContent = adviceFor(error, error.closeCode === UNAUTHENTICATED);
+      },
+      // The facts say the reason.
+      (failure: unknown) => console.info('what to do about a refusal could not be loaded:', failure),
     );
     facts.append(
       ...descriptions([
@@ -146,31 +163,30 @@ export function createNotice(server: string, { onRetry, onToken, isAnswering }: 
   }
 }
 
-/** Tells the user what to do about a refused session. */
-function adviceFor(error: ProtocolError, origin: string): string {
-  switch (error.reject?.code) {
-    case 'SECURITY_POLICY':
-      return error.closeCode === UNAUTHENTICATED
-        ? 'The server requires credentials, and this page has none.'
-        : `The server does not admit pages from ${origin}. Its operator can add that address to the “origins” option, or you can open the page at the server’s own address.`;
-    case 'NO_COMMON_ALGORITHM':
-      return 'This page and the server have no codec in common. The operator of the server can enable one that this page offers.';
-    case 'VERSION_MISMATCH':
-      return 'This page and the server use different versions of the protocol. Update the older one.';
-    case 'RATE_LIMITED':
-      return 'There are too many sessions or attempts from your address or of your account. This page waits and then tries again by itself.';
-    case 'SERVER_BUSY':
-      return 'The server cannot take this session at present. This page tries again by itself.';
-    case undefined:
-      return adviceForFailure(error);
-    default:
-      return 'Ask the operator of the server; the code below states the reason.';
-  }
-}
-
 const UNAUTHENTICATED = 4401;
 /** As the admin port says it. */
 const CLOSED_BY_OPERATOR = 'closed_by_operator';
+
+function suspendedTexts(
+  server: string,
+  isAnswering: boolean,
+  isRefused: boolean,
+): [title: string, text: string] {
+  if (!isRefused)
+    return [
+      'Connection lost.',
+      `${isAnswering ? 'If the server is up, it continues writing. ' : ''}This page reconnects.`,
+    ];
+  return [
+    'No server answers.',
+    `Attempts to connect to ${new URL(server).host} fail at once. ${isAnswering ? 'The answer continues if a server comes back that has kept the session.' : 'This page keeps trying.'}`,
+  ];
+}
+
+/** Begins with a capital and ends with a full stop. */
+function sentence(text: string): string {
+  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}.`;
+}
 
 function movingTexts(isTold: boolean): [title: string, text: string] {
   if (!isTold)
@@ -197,17 +213,4 @@ function lostTexts(
     isClosed ? 'The server closed the session' : 'Connection lost',
     'The session has ended. The conversation stays on this page, which connects again as soon as a server answers.',
   ];
-}
-
-function adviceForFailure(error: ProtocolError): string {
-  switch (error.code) {
-    case 'invalid_option':
-      return 'This address is not valid. A valid one looks like ?server=ws://127.0.0.1:8765/session.';
-    case 'codec_not_loaded':
-    case 'vocabulary_unavailable':
-    case 'vocabulary_mismatch':
-      return 'A part of this page could not be loaded. Check your connection, then reload the page.';
-    default:
-      return 'The server answered in a way that this page does not understand. Is it a Parlance server of the same version?';
-  }
 }

@@ -1,3 +1,5 @@
+import { seconds } from '../shared/format.js';
+
 /** Knows when something was last heard of the server, and notices that nothing is. */
 export interface Silence {
   /** There is a connection from now on, or none. */
@@ -16,15 +18,30 @@ export interface Silence {
 export type Hearing =
   | { readonly name: 'live' }
   /** Nothing arrives of an answer for so long, which may be the model's doing. */
-  | { readonly name: 'waiting'; readonly ms: number }
+  | { readonly name: 'waiting'; readonly ms: number; readonly heardMs: number }
   /** Nothing at all has arrived for so long, although the server was asked: it is not known whether there is a connection. */
-  | { readonly name: 'unknown'; readonly ms: number };
+  | { readonly name: 'unknown'; readonly ms: number; readonly heardMs: number };
 
 /** A model may take a while, and a connection that is frozen counts as lost only much later. */
 const WAITING_AFTER_MS = 3_000;
 /** How long an answer to a PING may take before it is missed. */
 const ANSWER_MS = 3_000;
+/** By then, the client has sent a PING into the silence. */
+const ASKED_MS = 6_000;
 const LOOK_MS = 1_000;
+
+/** A sentence for those who wait for more of an answer; empty if there is nothing to say. */
+export function sayQuiet(hearing: Hearing): string {
+  if (hearing.name === 'live') return '';
+  const { ms, heardMs } = hearing;
+  const isThere = ms - heardMs >= WAITING_AFTER_MS;
+  const more = isThere
+    ? ` The server was heard ${seconds(heardMs)} ago.`
+    : heardMs < ASKED_MS
+      ? ''
+      : ' The connection is being checked.';
+  return `Nothing of this answer has come for ${seconds(ms)}.${more}`;
+}
 
 /**
  * @param pingMs the silence after which the server is asked.
@@ -45,10 +62,11 @@ export function createSilence(
 
   function now(): Hearing {
     const at = performance.now();
-    const ms = at - heardAt;
-    if (looking !== undefined && ms >= pingMs + ANSWER_MS) return { name: 'unknown', ms };
+    const heardMs = at - heardAt;
+    if (looking !== undefined && heardMs >= pingMs + ANSWER_MS)
+      return { name: 'unknown', ms: heardMs, heardMs };
     if (receivedAt !== undefined && at - receivedAt >= WAITING_AFTER_MS)
-      return { name: 'waiting', ms: at - receivedAt };
+      return { name: 'waiting', ms: at - receivedAt, heardMs };
     return { name: 'live' };
   }
 

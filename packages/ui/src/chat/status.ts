@@ -1,5 +1,5 @@
 import { byId } from '../shared/dom.js';
-import { clock, count, number } from '../shared/format.js';
+import { clock, count, number, seconds } from '../shared/format.js';
 import type { LinkState } from './session-link.js';
 import type { Hearing } from './silence.js';
 
@@ -12,9 +12,12 @@ export interface Light {
 
 /** How long it says that the connection is back, in milliseconds. */
 const BACK_MS = 5_000;
-const LOOK_MS = 1_000;
+const LOOK_MS = 250;
+/** A round trip that took longer was that of a PING that waited for a dead connection, in milliseconds. */
+const MAX_ROUND_TRIP_MS = 2_000;
 
-export function createLight(): Light {
+/** @param onLook called with the time that this light shows, so that the notice counts the same seconds. */
+export function createLight(onLook: (now: number) => void): Light {
   let shown: { readonly state: LinkState; readonly hearing: Hearing } | undefined;
   let backUntil = 0;
   let caughtUp = 0;
@@ -22,13 +25,15 @@ export function createLight(): Light {
   function paint(): void {
     if (shown === undefined) return;
     const { state, hearing } = shown;
+    const now = Date.now();
     const isBack = state.name === 'connected' && hearing.name === 'live' && performance.now() < backUntil;
     const [status, rest] = isBack
       ? ['Back', caughtUp === 0 ? '' : `· ${count(caughtUp, 'piece')} caught up`]
-      : wordsOf(state, hearing);
+      : wordsOf(state, hearing, now);
     // Screen readers read each change of the first word, and not each second.
     set('status', status);
     set('light-rest', rest);
+    onLook(now);
   }
 
   setInterval(paint, LOOK_MS);
@@ -54,7 +59,7 @@ function set(id: string, text: string): void {
   if (element.textContent !== text) element.textContent = text;
 }
 
-function wordsOf(state: LinkState, hearing: Hearing): [status: string, rest: string] {
+function wordsOf(state: LinkState, hearing: Hearing, now: number): [status: string, rest: string] {
   switch (state.name) {
     case 'connecting':
       return ['Connecting…', ''];
@@ -64,17 +69,15 @@ function wordsOf(state: LinkState, hearing: Hearing): [status: string, rest: str
       const way = state.session.transport === 'http' ? ' over HTTP' : '';
       return [
         `Live${way}`,
-        roundTripMs === undefined ? '' : `· ${number(Math.max(1, Math.round(roundTripMs)))}\u00a0ms`,
+        roundTripMs === undefined || roundTripMs > MAX_ROUND_TRIP_MS
+          ? ''
+          : `· ${number(Math.max(1, Math.round(roundTripMs)))}\u00a0ms`,
       ];
     }
     case 'suspended': {
       const { nextAttemptAt, suspendedUntil } = state.session;
-      const now = Date.now();
-      const next = nextAttemptAt === undefined ? 'trying now' : `next try in ${seconds(nextAttemptAt - now)}`;
-      return [
-        'Offline',
-        `· ${next}${suspendedUntil === undefined ? '' : ` · kept ${clock(suspendedUntil - now)}`}`,
-      ];
+      const kept = suspendedUntil === undefined ? '' : ` · session kept up to ${clock(suspendedUntil - now)}`;
+      return ['Offline', `· ${nextTry(nextAttemptAt, now)}${kept}`];
     }
     case 'moving':
       return [state.isTold ? 'Server shuts down…' : 'Offline', ''];
@@ -82,16 +85,12 @@ function wordsOf(state: LinkState, hearing: Hearing): [status: string, rest: str
       return ['Refused', ''];
     case 'ended':
       return ['Closed', ''];
-    case 'lost': {
-      const { retryAt } = state;
-      return [
-        'Offline',
-        retryAt === undefined ? '· trying now' : `· next try in ${seconds(retryAt - Date.now())}`,
-      ];
-    }
+    case 'lost':
+      return ['Offline', `· ${nextTry(state.retryAt, now)}`];
   }
 }
 
-function seconds(ms: number): string {
-  return `${Math.max(0, Math.round(ms / 1000))}\u00a0s`;
+/** @param at Unix milliseconds; `undefined` during an attempt. */
+export function nextTry(at: number | undefined, now: number): string {
+  return at === undefined ? 'trying now' : `next try in ${seconds(at - now)}`;
 }

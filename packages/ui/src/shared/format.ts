@@ -48,6 +48,11 @@ export function duration(ms: number): string {
   return ms < 120_000 ? `${Math.round(ms / 1000)}${NO_BREAK}s` : `${Math.round(ms / 60_000)}${NO_BREAK}min`;
 }
 
+/** `7 s`, in whole seconds. */
+export function seconds(ms: number): string {
+  return `${Math.max(0, Math.round(ms / 1000))}${NO_BREAK}s`;
+}
+
 /** `1:52`. */
 export function clock(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / 1000));
