@@ -44,12 +44,13 @@ const BENCHES: Readonly<Record<string, string>> = {
 /** These measure neither time nor memory, so they need no compiled packages. */
 const COUNTS: ReadonlySet<string> = new Set(['savings', 'calls']);
 
-const USAGE = `npm run bench -- [name…] [--json] [--quick] [--conversation FILE] [--modules]
+const USAGE = `npm run bench -- [name…] [--json] [--quick] [--conversation FILE] [--modules] [--reading]
 
   --json                one JSON object per line: name, value, unit, baseline, ratio, better; quartiles of some
   --quick               fewer and shorter rounds: for a first impression
   --conversation FILE   JSON { messages: [{ role, content }] } instead of one made of installed READMEs
   --modules             page: what its scripts consist of, by room and by module, instead of measurements
+  --reading             page: only how smoothly long answers appear
 
 ${Object.entries(BENCHES)
   .map(([name, description]) => `  ${name.padEnd(11)}${description}`)
@@ -65,6 +66,7 @@ async function main(): Promise<number> {
       quick: { type: 'boolean' },
       conversation: { type: 'string' },
       modules: { type: 'boolean' },
+      reading: { type: 'boolean' },
     },
   });
   const unknown = positionals.filter((name) => !Object.hasOwn(BENCHES, name));
@@ -79,8 +81,8 @@ async function main(): Promise<number> {
     if (positionals.length === 0 && !existsSync(fileURLToPath(fileOf(name)))) continue;
     // Loaded one by one: a bench loads only its own imports, and a broken one does not stop the others.
     const bench = (await import(fileOf(name).href)) as Bench;
-    const { quick = false, conversation, modules } = values;
-    const options = { quick, conversation, modules };
+    const { quick = false, conversation, modules, reading } = values;
+    const options = { quick, conversation, modules, reading };
     if (bench.text !== undefined && !values.json) {
       console.log(`\n${name}: ${BENCHES[name]}\n\n${await bench.text(options)}`);
       continue;

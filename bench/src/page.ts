@@ -11,6 +11,7 @@ import type { BenchOptions, Row } from './row.js';
  */
 export async function* run(options: BenchOptions): AsyncGenerator<Row> {
   if (options.modules) return yield* modules();
+  if (options.reading) return yield* reading(options.quick);
   yield* weights();
   yield* costs(options.quick);
   yield* inspector(options.quick);

@@ -27,6 +27,8 @@ export interface BenchOptions {
   readonly conversation?: string | undefined;
   /** Lists what a page's scripts consist of, and measures nothing else. @default false */
   readonly modules?: boolean | undefined;
+  /** Measures only how smoothly a page shows long answers. @default false */
+  readonly reading?: boolean | undefined;
 }
 
 /** The exports of a bench file. */
