@@ -44,13 +44,27 @@ export interface ConnectViewOptions {
   readonly everyFrame: boolean;
 }
 
+type FrameEvent = Extract<InspectionEvent, { readonly event: 'frame' }>;
+/** Frames of a reply besides its text. */
+const OF_REPLY: ReadonlySet<string> = new Set(['chunk', 'end', 'ack', 'credit']);
+
 /** Writes replies to `output` and everything else to `errors`. */
 export function createTextView(output: Terminal, errors: Terminal, options: ConnectViewOptions): ConnectView {
   const screen = createScreen(errors);
   const traffic = createTrafficView(screen, options);
   const { style } = errors;
-  // On a terminal, output and errors may be the same: parts would mix with the lines of frames, which show the newest words.
-  const streamsParts = !output.isInteractive || options.quiet;
+  // On a terminal, output and errors may be the same: parts would mix with the lines of all frames.
+  const streamsParts = !output.isInteractive || options.quiet || !options.everyFrame;
+  /** Bytes of the frames that bring the reply whose text is shown; `undefined` if none is. */
+  let shown: number | undefined;
+  /** Whether its text says what this frame has brought. */
+  const isShown = ({ direction, label, preview, error, sizes }: FrameEvent): boolean => {
+    if (!output.isInteractive || options.everyFrame || error !== undefined) return false;
+    const isText = direction === 'received' && label === 'chunk' && preview !== undefined;
+    if (!isText && (shown === undefined || !OF_REPLY.has(label))) return false;
+    shown = (shown ?? 0) + (direction === 'received' ? sizes.frame : 0);
+    return true;
+  };
 
   /** Whether `output` is in the middle of a line. */
   let isMidLine = false;
@@ -61,6 +75,7 @@ export function createTextView(output: Terminal, errors: Terminal, options: Conn
 
   const print = (line?: string) => {
     traffic.flush();
+    if (output.isInteractive) endLine();
     screen.print(line);
   };
   const printWrapped = (text: string, as: Style, indent = '') => {
@@ -106,7 +121,10 @@ export function createTextView(output: Terminal, errors: Terminal, options: Conn
 
     event(event) {
       if (options.quiet) return;
-      if (event.event === 'frame') traffic.frame(event.direction, event);
+      if (event.event === 'frame' && !isShown(event)) {
+        if (output.isInteractive) endLine();
+        traffic.frame(event.direction, event);
+      }
       // The client itself reports why a connection could not be opened.
       if (event.event !== 'connection' || event.what !== 'closed') return;
       printState(
@@ -138,10 +156,11 @@ export function createTextView(output: Terminal, errors: Terminal, options: Conn
       if (streamsParts) {
         isMidLine = true;
         endLine();
-        return;
-      }
-      printAnswer(text);
-      if (!options.quiet) print(style('faint', `${count(parts, 'part')} in ${milliseconds} ms`));
+      } else printAnswer(text);
+      const size = shown === undefined ? '' : `, ${count(shown, 'byte')}`;
+      shown = undefined;
+      if (!options.quiet && output.isInteractive)
+        print(style('faint', `${count(parts, 'part')}${size} in ${number(milliseconds)} ms`));
     },
 
     message: (message) => printAnswer(textOf(message)),
