@@ -154,6 +154,7 @@ describe.skipIf(chromiumMissing() !== undefined)('the dashboard', () => {
           document.documentElement.dir = value;
         }, dir);
         expect([dir, width, await hiddenControls(page)]).toEqual([dir, width, []]);
+        expect([dir, width, await page.evaluate(overlapOfAge)]).toEqual([dir, width, 0]);
       }
     await page.evaluate(() => {
       document.documentElement.dir = 'ltr';
@@ -214,4 +215,16 @@ async function tabOrder(page: Page, steps: number): Promise<string[]> {
     );
   }
   return order;
+}
+
+/** Runs in the page: by how many pixels the button of a session with long words covers its age. */
+function overlapOfAge(): number {
+  const [row] = document.querySelectorAll('#rows tbody tr') as NodeListOf<HTMLTableRowElement>;
+  const [name, state, age] = (row as HTMLTableRowElement).cells;
+  const close = (row as HTMLTableRowElement).cells[7];
+  for (const text of [name?.querySelector('span'), state?.querySelector('span')])
+    if (text) text.textContent = 'a-name@of-many-letters.example is slow for 59 s';
+  const [left, right] = [age, close].map((cell) => (cell as Element).getBoundingClientRect());
+  if (left === undefined || right === undefined) return Number.NaN;
+  return Math.max(0, Math.round(Math.min(left.right - right.left, right.right - left.left)));
 }
