@@ -1,4 +1,4 @@
-import { createSessionExplainer, type InspectionEvent, SCHEMA_VERSION } from '@parlance/protocol/inspect';
+import { createSessionExplainer, SCHEMA_VERSION } from '@parlance/protocol/inspect';
 import { expect, it } from 'vitest';
 import { createPaper } from '../base/testing/paper.js';
 import { createTextView } from './connect-view.js';
@@ -27,13 +27,13 @@ it('shows it once while it arrives, and one line of figures in place of its fram
   const explainer = createSessionExplainer({ preview: 60 });
   const frame = (bytes: Uint8Array) =>
     view.event({
-      schema: SCHEMA_VERSION,
-      ms: 0,
+      v: SCHEMA_VERSION,
+      time: '2026-11-30T00:00:00.000Z',
       connection: 1,
       event: 'frame',
       direction: 'received',
       ...explainer.explain('received', bytes),
-    } as InspectionEvent);
+    });
   const chunk = (text: string) => Uint8Array.of(0x13, 1, 0, ...Buffer.from(text));
   frame(chunk('The sky'));
   view.part('The sky');
@@ -45,7 +45,7 @@ it('shows it once while it arrives, and one line of figures in place of its fram
   view.reply('The sky is blue', 2, 10);
   frame(Uint8Array.of(0x18, 0x20));
   expect(output.text()).toBe('The sky is blue\n');
-  expect(errors.text()).toMatch(/^2 parts, 23 bytes in 10 ms\n[^\n]*← ack [^\n]*\n$/);
+  expect(errors.text()).toMatch(/^2 parts in 10 ms\n[^\n]*← ack [^\n]*\n$/);
 });
 
 it('shows it whole behind the lines of its frames, if all of these are asked for', () => {

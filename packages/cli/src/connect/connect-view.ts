@@ -44,7 +44,6 @@ export interface ConnectViewOptions {
   readonly everyFrame: boolean;
 }
 
-type FrameEvent = Extract<InspectionEvent, { readonly event: 'frame' }>;
 /** Frames of a reply besides its text. */
 const OF_REPLY: ReadonlySet<string> = new Set(['chunk', 'end', 'ack', 'credit']);
 
@@ -55,21 +54,19 @@ export function createTextView(output: Terminal, errors: Terminal, options: Conn
   const { style } = errors;
   // On a terminal, output and errors may be the same: parts would mix with the lines of all frames.
   const streamsParts = !output.isInteractive || options.quiet || !options.everyFrame;
-  /** Bytes of the frames that bring the reply whose text is shown; `undefined` if none is. */
-  let shown: number | undefined;
-  /** Whether its text says what this frame has brought. */
-  const isShown = ({ direction, label, preview, error, sizes }: FrameEvent): boolean => {
+  /** The text of a reply is being shown. */
+  let isReplying = false;
+  /** Whether that text says what this frame has brought. */
+  const isShown = ({ direction, label, preview, error }: InspectionEvent & { event: 'frame' }): boolean => {
     if (!output.isInteractive || options.everyFrame || error !== undefined) return false;
-    const isText = direction === 'received' && label === 'chunk' && preview !== undefined;
-    if (!isText && (shown === undefined || !OF_REPLY.has(label))) return false;
-    shown = (shown ?? 0) + (direction === 'received' ? sizes.frame : 0);
-    return true;
+    isReplying ||= direction === 'received' && label === 'chunk' && preview !== undefined;
+    return isReplying && OF_REPLY.has(label);
   };
 
   /** Whether `output` is in the middle of a line. */
   let isMidLine = false;
-  const endLine = () => {
-    if (isMidLine) output.write('\n');
+  const endLine = (isOpen = isMidLine) => {
+    if (isOpen) output.write('\n');
     isMidLine = false;
   };
 
@@ -126,10 +123,10 @@ export function createTextView(output: Terminal, errors: Terminal, options: Conn
         traffic.frame(event.direction, event);
       }
       // The client itself reports why a connection could not be opened.
-      if (event.event !== 'connection' || event.what !== 'closed') return;
-      printState(
-        `connection closed with ${describeClose(event.code ?? 1006)}${event.reason === undefined ? '' : ` (${event.reason})`}`,
-      );
+      if (event.event === 'connection' && event.what === 'closed')
+        printState(
+          `connection closed with ${describeClose(event.code ?? 1006)}${event.reason === undefined ? '' : ` (${event.reason})`}`,
+        );
     },
 
     state(state) {
@@ -153,14 +150,11 @@ export function createTextView(output: Terminal, errors: Terminal, options: Conn
     },
 
     reply(text, parts, milliseconds) {
-      if (streamsParts) {
-        isMidLine = true;
-        endLine();
-      } else printAnswer(text);
-      const size = shown === undefined ? '' : `, ${count(shown, 'byte')}`;
-      shown = undefined;
+      if (streamsParts) endLine(true);
+      else printAnswer(text);
+      isReplying = false;
       if (!options.quiet && output.isInteractive)
-        print(style('faint', `${count(parts, 'part')}${size} in ${number(milliseconds)} ms`));
+        print(style('faint', `${count(parts, 'part')} in ${number(milliseconds)} ms`));
     },
 
     message: (message) => printAnswer(textOf(message)),

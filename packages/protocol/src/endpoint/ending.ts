@@ -1,9 +1,8 @@
 import { ProtocolError } from '../base/errors.js';
-import { RECORD_BEHIND } from '../control/messages.js';
 import { closeReasonOf } from '../session/close-reason.js';
 import { attempt, guardLater, logCrash } from './guard.js';
 import { type EndpointHost, sessionClosed } from './host.js';
-import type { CloseResult, SessionReset } from './session.js';
+import type { CloseResult } from './session.js';
 import { EndOfSession } from './session-end.js';
 
 const SESSION_FAILED = 'the session failed';
@@ -206,9 +205,4 @@ export class Ending {
     });
     logCrash(this.#host.logger, id, error);
   }
-}
-
-export function recordBehind(): SessionReset {
-  const reason = "the server's record of the session is behind";
-  return { code: RECORD_BEHIND, reason, notSent: [], unknown: [] };
 }
