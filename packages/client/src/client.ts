@@ -31,14 +31,13 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
     return await openWithModules(url, options);
   } catch (error) {
     await sentenceOf(error);
-    if ((error as Partial<ProtocolError>).code !== 'invalid_option') throw error;
-    throw (await import('./session/foreign-options.js')).explainOption(options, KINDS, error);
+    const isBare = !globalThis.crypto?.getRandomValues;
+    if ((error as Partial<ProtocolError>).code !== 'invalid_option' && !isBare) throw error;
+    throw (await import('./session/foreign-options.js')).explained(options, KINDS, error);
   }
 }
 
 async function openWithModules(url: string | URL, options: ClientOptions): Promise<ClientSession> {
-  if (!globalThis.crypto?.getRandomValues)
-    throw (await import('./connection/web-socket-failure.js')).withoutRandom();
   assertOptions(options, KINDS);
   const { transports, WebSocket } = options;
   const setup: Setup = {

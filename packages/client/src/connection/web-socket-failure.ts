@@ -1,20 +1,12 @@
 import { ProtocolError } from '@parlance/protocol/client';
 import { connectionFailure, unreached } from './cannot-connect.js';
 
-/** Explains WebSockets that could not be opened, URLs, and runtimes that lack something. Loaded when that happens: a page that has reached no server is told nothing. */
+/** Explains WebSockets that could not be opened, and URLs. Loaded when that happens: a page that has reached no server is told nothing. */
 
 /** The error of a socket that cannot be opened: empty in browsers, a system error or an HTTP status with `ws`. */
 export interface SocketError {
   readonly message: string;
   readonly error: unknown;
-}
-
-/** The error of a runtime without `crypto.getRandomValues`. */
-export function withoutRandom(): ProtocolError {
-  return new ProtocolError(
-    'unsupported',
-    'this runtime has no crypto.getRandomValues, which every session needs: load a polyfill before connect is called, such as react-native-get-random-values in React Native',
-  );
 }
 
 /**

@@ -1,6 +1,7 @@
+import { ProtocolError } from '@parlance/protocol/client';
 import { type ForeignNames, foreignOption } from '@parlance/protocol/foreign-names';
 
-/** Options of other clients. Loaded when one is given. */
+/** Options of other clients, and a runtime that lacks something. Loaded when connect fails for one of these. */
 
 const CREDENTIALS =
   'token has the credentials, or a function that returns them; browsers send the cookies of the server by themselves';
@@ -38,7 +39,16 @@ const FOREIGN: ForeignNames = {
   rejectUnauthorized: 'set NODE_EXTRA_CA_CERTS to the file of the certificate',
 };
 
-/** @param own the options of `connect`. @returns the error for an option that another library has; else the one that was found. */
-export function explainOption(options: unknown, own: object, found: unknown): unknown {
-  return foreignOption(options, own, FOREIGN) ?? found;
+/**
+ * @param own the options of `connect`.
+ * @returns the error for a runtime that lacks what each session needs, or for an option that another library has; else the one that was found.
+ */
+export function explained(options: unknown, own: object, found: unknown): unknown {
+  const isBare = !globalThis.crypto?.getRandomValues;
+  if (!isBare) return foreignOption(options, own, FOREIGN) ?? found;
+  return new ProtocolError(
+    'unsupported',
+    'this runtime has no crypto.getRandomValues, which every session needs: load a polyfill before connect is called, such as react-native-get-random-values in React Native',
+    { cause: found },
+  );
 }

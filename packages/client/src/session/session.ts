@@ -57,11 +57,9 @@ export interface ClientSessionHost extends UserSessionHost {
 
 const http = loadable('session.fetch', () => import('@parlance/protocol/http'));
 
-const HOST: unique symbol = Symbol('host');
-
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: modules add what they declare
 export class ClientUserSession extends UserSession {
-  static [HOST](session: ClientUserSession): ClientSessionHost {
+  static clientHostIn(session: ClientUserSession): ClientSessionHost {
     return session[SELF].#host;
   }
 
@@ -105,7 +103,7 @@ export interface ClientUserSession extends ClientSession {}
 
 /** The host that a session of `connect` was created with. */
 export function clientHostOf(session: ClientSession): ClientSessionHost {
-  return ClientUserSession[HOST](session as ClientUserSession);
+  return ClientUserSession.clientHostIn(session as ClientUserSession);
 }
 
 workAsTheyAre(ClientUserSession);

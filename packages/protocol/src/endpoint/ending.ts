@@ -1,4 +1,5 @@
 import { ProtocolError } from '../base/errors.js';
+import { RECORD_BEHIND } from '../control/messages.js';
 import { closeReasonOf } from '../session/close-reason.js';
 import { attempt, guardLater, logCrash } from './guard.js';
 import { type EndpointHost, sessionClosed } from './host.js';
@@ -6,6 +7,7 @@ import type { CloseResult } from './session.js';
 import { EndOfSession } from './session-end.js';
 
 const SESSION_FAILED = 'the session failed';
+export const BEHIND = { code: RECORD_BEHIND, reason: "the server's record is behind" } as const;
 
 export interface EndingHost extends EndpointHost {
   /** End senders, replies, handlers and memory of the session. All steps are taken, even if one fails. */

@@ -2,10 +2,10 @@ import { CloseCode } from '../base/close-codes.js';
 import { ProtocolError } from '../base/errors.js';
 import type { SessionMemory } from '../base/memory.js';
 import type { Negotiated } from '../control/agreement.js';
-import { CloseReason, RECORD_BEHIND, RejectCode } from '../control/messages.js';
+import { CloseReason, RejectCode } from '../control/messages.js';
 import type { Clock } from '../platform/clock.js';
 import type { SessionCore, SessionEvent, SessionState } from '../session/types.js';
-import { Ending, type EndingHost } from './ending.js';
+import { BEHIND, Ending, type EndingHost } from './ending.js';
 import type { EndpointOptions } from './endpoint-options.js';
 import { guard } from './guard.js';
 import { Inbound } from './inbound.js';
@@ -21,8 +21,6 @@ import { type SessionStats, StatsRecorder } from './stats.js';
 import { Transmitter, type TransmitterHost } from './transmitter.js';
 import { UserSession } from './user-session.js';
 import type { UserSessionHost } from './user-session-host.js';
-
-const BEHIND = { code: RECORD_BEHIND, reason: "the server's record of the session is behind" } as const;
 
 /**
  * Drives the core of one session over a wire: feeds it frames and time, applies its events, and gives the

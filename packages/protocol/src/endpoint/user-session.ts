@@ -32,15 +32,13 @@ import { tensorVerbs } from './tensors/verb.js';
 import type { UserSessionHost } from './user-session-host.js';
 import { addVerbs } from './verbs.js';
 
-const HOST: unique symbol = Symbol('host');
-
 /**
  * The session that an application holds: only the documented methods, on top of the {@link UserSessionHost}.
  */
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: the methods of features are added below
 export class UserSession extends AsyncClosing {
   readonly [SELF] = this;
-  static [HOST](session: UserSession): UserSessionHost {
+  static hostIn(session: UserSession): UserSessionHost {
     return session[SELF].#host;
   }
 
@@ -135,7 +133,7 @@ export interface UserSession extends Session {}
 
 /** The host that a session was created with. */
 export function hostOf(session: UserSession): UserSessionHost {
-  return UserSession[HOST](session);
+  return UserSession.hostIn(session);
 }
 
 addVerbs(UserSession.prototype, hostOf, { ...tensorVerbs, ...agentVerbs, ...replyVerbs });
