@@ -186,7 +186,7 @@ export class SessionEnd {
     ];
     const coded = coder.encode(choices.pick(CONTENTS), {
       algorithm: choices.pick(codings) as 'auto',
-      secret: choices.oneIn(8),
+      compressAlone: choices.oneIn(8),
       metadata: choices.oneIn(8) ? Uint8Array.of(0x81, 0xa1, 0x61, 0x01) : undefined,
     });
     if (!isOpening || !this.#hasAgents || choices.oneIn(3)) return coded;

@@ -65,7 +65,7 @@ export class Coder {
   encode(text: string, algorithm: CodecName): { codec: number; bytes: Uint8Array; expanded: number } {
     const body = this.#coder.encode(encodesBytes(algorithm) ? Buffer.from(text) : text, {
       algorithm: algorithm as 'NONE',
-      secret: false,
+      compressAlone: false,
       metadata: undefined,
     });
     return { codec: body.codec, bytes: body.bytes, expanded: body.originalLength };

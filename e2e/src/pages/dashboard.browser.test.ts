@@ -110,7 +110,7 @@ describe.skipIf(chromiumMissing() !== undefined)('the dashboard', () => {
     await page.getByRole('button', { name: 'Close them now' }).click();
     await page.getByText('no sessions are left').waitFor();
     await Promise.allSettled(staying);
-    await page.locator('#events li', { hasText: /server drained .*left 196 · interrupted 3/ }).waitFor();
+    await page.locator('#events li', { hasText: /server drained .*ended 196 · interrupted 3/ }).waitFor();
     expect(await finish.isVisible()).toBe(false);
     expect(complaints).toEqual([]);
     await server.close();

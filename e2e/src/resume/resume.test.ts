@@ -133,6 +133,7 @@ describe('a lost connection', () => {
     // Whether the acknowledgement of the request arrived in time is random.
     expect(resets).toEqual([
       {
+        code: 'session_lost',
         reason: expect.any(String),
         notSent: [{ kind: 'message', streamId: 0 }],
         unknown: expect.toSatisfy((list: { kind: string }[]) => list.every(({ kind }) => kind === 'request')),

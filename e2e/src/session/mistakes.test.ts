@@ -392,7 +392,7 @@ describe('calls', () => {
       /unknown option/,
     );
     expect(await told(() => session.on('close' as never, () => {}))).toMatch(
-      /no event "close"; known events: state, reset, error, undelivered, throttled, unread$/,
+      /no event "close"; known events: state, reset, error, undelivered, throttled, unread\. Events of your own are those of a contract/,
     );
   });
 

@@ -110,6 +110,7 @@ describe('a call that was not written when the session was lost', () => {
       .toEqual(['a', '{"b":1}', 'x'.repeat(100_000), 'c']);
     expect(resets).toEqual([
       {
+        code: 'session_lost',
         reason: expect.any(String),
         notSent: [
           { kind: 'message', streamId: 0 },

@@ -18,12 +18,12 @@ import type { PackedMessage } from './packed-message.js';
  * The messages between a tab and the host of its session. Both ends come from the same build of a page as a rule, but an
  * old worker may still run: a tab uses only a host of its own version.
  */
-export const VERSION = 4;
+export const VERSION = 5;
 
 /** The options of a call that cross; a signal crosses as `cancel`. */
 export interface CallOptions {
   readonly algorithm?: string | undefined;
-  readonly secret?: boolean | undefined;
+  readonly compressAlone?: boolean | undefined;
   readonly timeoutMs?: number | undefined;
   readonly metadata?: Metadata | undefined;
   /** The caller has a signal, so the message can be withdrawn. */

@@ -93,7 +93,8 @@ export interface UsableCodecs {
 export interface CoderOptions {
   /** @default 'auto' */
   readonly algorithm?: Algorithm | 'CONTEXT' | 'auto' | undefined;
-  readonly secret?: boolean | undefined;
+  /** See `SendOptions.compressAlone`. @default false */
+  readonly compressAlone?: boolean | undefined;
   readonly metadata?: Uint8Array | undefined;
   /**
    * The bytes of the content do not change any more, so a body may have them without a copy.

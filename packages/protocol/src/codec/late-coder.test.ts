@@ -51,7 +51,10 @@ describe('a coder whose code is not loaded', () => {
     const metadata = Uint8Array.of(1);
     const text = '{"role":"user","content":"Grüße"}';
     expect(coder.encode(text, { metadata })).toEqual(plainBody(encodeUtf8(text), metadata));
-    expect(coder.encode(Uint8Array.of(1, 2), { secret: true })).toMatchObject({ codec: 0, secret: true });
+    expect(coder.encode(Uint8Array.of(1, 2), { compressAlone: true })).toMatchObject({
+      codec: 0,
+      secret: true,
+    });
     expect(await coder.encodeInSlices(text, {})).toEqual(plainBody(encodeUtf8(text)));
     expect(coder.encodeNothing(metadata)).toEqual(plainBody(new Uint8Array(0), metadata));
     expect(coder.isDeferred(text, {})).toBe(false);

@@ -57,13 +57,13 @@ export class LateCoder implements BodyCoder {
 
   encode(content: string | Uint8Array, options: CoderOptions): CodedBody {
     if (this.#inner !== undefined) return this.#inner.encode(content, options);
-    const { algorithm = 'auto', secret = false, metadata } = options;
+    const { algorithm = 'auto', compressAlone = false, metadata } = options;
     if (algorithm !== 'auto' && algorithm !== Algorithm.NONE) {
       this.#assertNegotiated(algorithm);
       return this.#loaded.encode(content, options);
     }
     const bytes = typeof content === 'string' ? encodeUtf8(content) : bytesToKeep(content, options);
-    return { ...plainBody(bytes, metadata), secret };
+    return { ...plainBody(bytes, metadata), secret: compressAlone };
   }
 
   async encodeInSlices(content: string, options: CoderOptions): Promise<CodedBody> {

@@ -326,7 +326,7 @@ function createContents(random: () => number) {
   /** Incompressible bytes. */
   const noise = (length: number) => Uint8Array.from({ length }, () => int(256));
 
-  return (kind: ContentKind): { content: string | Uint8Array; options: { secret?: boolean } } => {
+  return (kind: ContentKind): { content: string | Uint8Array; options: { compressAlone?: boolean } } => {
     const choice = int(100);
     if (choice < 4) return { content: noise(int(70_000)), options: {} };
     if (choice < 8) return { content: prose(8 + int(12_000)), options: {} };
@@ -343,7 +343,7 @@ function createContents(random: () => number) {
       messages: turns.map((text) => ({ role: 'user', content: text })),
       n: 1,
     });
-    return { content, options: choice > 90 ? { secret: true } : {} };
+    return { content, options: choice > 90 ? { compressAlone: true } : {} };
   };
 }
 

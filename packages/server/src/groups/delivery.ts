@@ -38,7 +38,7 @@ export class SharedCoding {
     let coded = this.#coded.get(coder);
     if (coded === undefined) {
       this.count++;
-      coded = encodeContent(content, coder, { algorithm, secret, isOwned: true });
+      coded = encodeContent(content, coder, { algorithm, compressAlone: secret, isOwned: true });
       if (!isOwn) this.#coded.set(coder, coded);
     }
     return coded;

@@ -49,5 +49,5 @@ export function recode(
     partText !== undefined && body.codec === BodyCodec.TOKEN_NATIVE
       ? partText.push(from.tokens(body))
       : from.decode(body);
-  return to.encode(content, { secret: body.secret, metadata: body.metadata });
+  return to.encode(content, { compressAlone: body.secret, metadata: body.metadata });
 }

@@ -74,7 +74,7 @@ describe.each(SAMPLES)('%s', (algorithm, text) => {
     const coder = createCoder();
     const metadata = Uint8Array.of(0x80);
     for (const secret of [true, false]) {
-      const body = coder.encode(text, { algorithm, secret, metadata });
+      const body = coder.encode(text, { algorithm, compressAlone: secret, metadata });
       expect(body).toMatchObject({ codec: CODECS[algorithm], secret, metadata });
       expect(body.originalLength).toBe(Buffer.byteLength(text));
       expect(decoded(coder, body)).toBe(text);
@@ -86,7 +86,7 @@ describe.each(SAMPLES)('%s', (algorithm, text) => {
     const coder = createCoder();
     const whole = coder.encode(text, { algorithm });
     expect(coder.encode(encodeUtf8(text), { algorithm })).toEqual(whole);
-    const sliced = await coder.encodeInSlices(text, { algorithm, secret: true });
+    const sliced = await coder.encodeInSlices(text, { algorithm, compressAlone: true });
     expect(sliced).toMatchObject({ codec: whole.codec, originalLength: whole.originalLength, secret: true });
     expect(decoded(coder, sliced)).toBe(text);
   });
@@ -218,7 +218,7 @@ describe('auto', () => {
           [[Algorithm.M2M, Algorithm.BROTLI], BodyCodec.BROTLI],
         ] as const) {
           const coder = createCoder({ algorithms });
-          const body = coder.encode(bytes, { secret: true });
+          const body = coder.encode(bytes, { compressAlone: true });
           expect(body).toMatchObject({ codec, originalLength: bytes.length, secret: true });
           expect([...coder.decode(received(body))]).toEqual([...bytes]);
         }
@@ -304,7 +304,7 @@ describe('token IDs', () => {
   it('are sent as they are, and state the bytes that they stand for', () => {
     const coder = createCoder();
     for (const ids of [IDS, Uint32Array.from(IDS)]) {
-      const body = coder.encodeTokens(ids, { secret: true });
+      const body = coder.encodeTokens(ids, { compressAlone: true });
       expect(body).toMatchObject({ codec: BodyCodec.TOKEN_NATIVE, originalLength: 11, secret: true });
       expect([...coder.tokens(received(body))]).toEqual(IDS);
       expect(decodeUtf8(coder.decode(received(body)))).toBe('hello world');

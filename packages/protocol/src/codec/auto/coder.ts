@@ -159,8 +159,8 @@ class SessionCoder implements BodyCoder {
     }
   }
 
-  isDeferred(content: string | Uint8Array, { algorithm = 'auto', secret }: CoderOptions): boolean {
-    if (this.#context === undefined || secret === true) return false;
+  isDeferred(content: string | Uint8Array, { algorithm = 'auto', compressAlone }: CoderOptions): boolean {
+    if (this.#context === undefined || compressAlone === true) return false;
     if (algorithm === 'CONTEXT') return true;
     return (
       this.#usesContext &&
@@ -354,9 +354,9 @@ function bodyOf(
   algorithm: Algorithm,
   bytes: Uint8Array,
   originalLength: number,
-  { secret = false, metadata }: CoderOptions,
+  { compressAlone = false, metadata }: CoderOptions,
 ): CodedBody {
-  return { codec: CODEC_OF[algorithm], bytes, originalLength, secret, metadata };
+  return { codec: CODEC_OF[algorithm], bytes, originalLength, secret: compressAlone, metadata };
 }
 
 /**
@@ -365,8 +365,11 @@ function bodyOf(
  */
 function withoutContext({ algorithm, ...rest }: CoderOptions): StatelessOptions {
   if (algorithm !== 'CONTEXT') return { algorithm, ...rest };
-  if (rest.secret)
-    throw new ProtocolError('invalid_argument', 'a secret message must not be coded in context');
+  if (rest.compressAlone)
+    throw new ProtocolError(
+      'invalid_argument',
+      'a message that is compressed alone must not be coded in context',
+    );
   throw new ProtocolError(
     'unsupported',
     'context coding was not negotiated, or not for messages of this size',

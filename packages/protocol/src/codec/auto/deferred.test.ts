@@ -78,7 +78,7 @@ describe('a message', () => {
     const { coder } = createSender();
     const cases: [string | Uint8Array, object][] = [
       ['a few words', {}],
-      [TEXT, { secret: true }],
+      [TEXT, { compressAlone: true }],
       [TEXT, { algorithm: 'BROTLI' }],
       [new Uint8Array(31), {}],
       ['x'.repeat(8 * 1024 * 1024 + 1), {}],
@@ -158,7 +158,7 @@ describe('a message', () => {
   it('is coded in context on request, or refused with a reason', () => {
     const { coder, write } = createSender();
     expect(write(coder.encode('x', { algorithm: 'CONTEXT' })).codec).toBe(BodyCodec.CONTEXT);
-    expect(errorCode(() => coder.encode(TEXT, { algorithm: 'CONTEXT', secret: true }))).toBe(
+    expect(errorCode(() => coder.encode(TEXT, { algorithm: 'CONTEXT', compressAlone: true }))).toBe(
       'invalid_argument',
     );
     const without = createSender({ context: undefined }).coder;

@@ -68,7 +68,7 @@ export type Content = string | Uint8Array | TokenContent | BlobBody;
 export interface EncodeOptions {
   /** @default 'auto' */
   readonly algorithm?: Algorithm | 'CONTEXT' | 'auto' | undefined;
-  readonly secret?: boolean | undefined;
+  readonly compressAlone?: boolean | undefined;
   readonly metadata?: Uint8Array | undefined;
   /** The name of the receiver. @default the peer itself */
   readonly address?: string | undefined;
