@@ -49,7 +49,8 @@ def test_large_bodies_pass_both_windows(server: Server) -> None:
     async def main() -> None:
         async with server.connect() as session:
             body = bytes(range(256)) * 3_000
-            replies = [session.request(body, metadata={"test": "echo"}, compress_alone=alone) for alone in (False, True)]
+            echo = {"test": "echo"}
+            replies = [session.request(body, metadata=echo, compress_alone=alone) for alone in (False, True)]
             for reply in await asyncio.gather(*replies):
                 assert reply.bytes == body
 

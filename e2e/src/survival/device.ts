@@ -67,6 +67,8 @@ export class Device {
       token,
       store: this.#store,
       reconnect: { minDelayMs: 5, maxDelayMs: 50, connectWithinMs: 30_000 },
+      // On a busy machine, the first server takes longer than the 5 s of the default.
+      timers: { acceptTimeoutMs: 30_000 },
       onError: () => {},
       modules: [events(eventContract)],
       ...(token.includes('/') && { agent: {} }),

@@ -48,8 +48,8 @@ class Message:
         "_metadata",
         "_part_text",
         "_text",
-        "failure",
         "compressed_alone",
+        "failure",
         "sender",
         "tensor",
     )
