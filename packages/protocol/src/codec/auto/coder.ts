@@ -366,10 +366,7 @@ function bodyOf(
 function withoutContext({ algorithm, ...rest }: CoderOptions): StatelessOptions {
   if (algorithm !== 'CONTEXT') return { algorithm, ...rest };
   if (rest.compressAlone)
-    throw new ProtocolError(
-      'invalid_argument',
-      'a message that is compressed alone must not be coded in context',
-    );
+    throw new ProtocolError('invalid_argument', 'a message compressed alone has no context');
   throw new ProtocolError(
     'unsupported',
     'context coding was not negotiated, or not for messages of this size',
