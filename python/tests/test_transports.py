@@ -106,8 +106,8 @@ class TestStream:
 
 class TestFramesOfAWebSocket:
     @staticmethod
-    def opened() -> WebSocket:
-        connection = WebSocket(ClientProtocol(parse_uri("ws://x/"), state=State.OPEN, max_size=100_000))
+    def opened(max_size: int = 100_000) -> WebSocket:
+        connection = WebSocket(ClientProtocol(parse_uri("ws://x/"), state=State.OPEN, max_size=max_size))
         connection.connection_made(MagicMock())
         connection.response = MagicMock()
         return connection
@@ -163,6 +163,17 @@ class TestFramesOfAWebSocket:
     def test_that_are_masked_are_refused(self) -> None:
         for opcode in (Opcode.BINARY, Opcode.PING):
             assert asyncio.run(self.read(Frame(opcode, b"a").serialize(mask=True), [])) == ["1002"]
+
+    def test_of_many_pieces_are_copied_once(self) -> None:
+        async def main() -> None:
+            connection = self.opened(max_size=2**25)
+            sent = Frame(Opcode.BINARY, bytes(2**25)).serialize(mask=False)
+            # Copied with each of 32,768 pieces, it would take minutes.
+            for start in range(0, len(sent), 1024):
+                connection.data_received(sent[start : start + 1024])
+            assert await connection.recv_all() == [sent[10:]]
+
+        asyncio.run(main())
 
     def test_that_nobody_reads_stop_the_socket(self) -> None:
         async def main() -> None:

@@ -55,8 +55,9 @@ class WebSocket(ClientConnection):
         super().__init__(*args, **options)
         self._frames: list[bytes | str] = []
         self._size = 0
-        #: The beginning of a frame.
-        self._rest = b""
+        #: The beginning of a frame, which is looked at again when so many bytes are there.
+        self._rest = bytearray()
+        self._needed = 0
         self._is_left = False
         self._arrived = asyncio.Event()
 
@@ -67,8 +68,13 @@ class WebSocket(ClientConnection):
             self._is_left = self._is_left or not data.endswith(b"\r\n\r\n")
             super().data_received(data)
             return
-        data = self._rest + data
-        at, most = 0, self.protocol.max_message_size or 0
+        if self._rest:
+            # A long frame comes in many pieces, and is not copied with each of them.
+            self._rest += data
+            if len(self._rest) < self._needed:
+                return
+            data = bytes(self._rest)
+        at, most, self._needed = 0, self.protocol.max_message_size or 0, 0
         while len(data) - at > 1:
             first, second = data[at : at + 2]
             start = at + 2 + _LONG.get(second, 0)
@@ -79,6 +85,7 @@ class WebSocket(ClientConnection):
                 return
             end = start + length
             if start > len(data) or end > len(data):
+                self._needed = (start if start > len(data) else end) - at
                 break
             if is_control:
                 super().data_received(data[at:end])
@@ -88,7 +95,7 @@ class WebSocket(ClientConnection):
             else:
                 self._frames.append(data[start:end])
             at = end
-        self._rest = data[at:]
+        self._rest = bytearray(data[at:])
         self._size += at
         if self._frames:
             self._arrived.set()
@@ -98,6 +105,7 @@ class WebSocket(ClientConnection):
     def _leave(self, data: bytes) -> None:
         """Leave the rest of what arrives to the library."""
         self._is_left = True
+        self._rest.clear()
         self._arrived.set()
         super().data_received(data)
 
