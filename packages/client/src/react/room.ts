@@ -5,7 +5,7 @@ import { View } from './view.js';
 
 /** A room as a component sees it. */
 export interface RoomView extends Failure {
-  /** `idle`: there is no session, or no name. `joining`, also again in another session. `joined`. `failed`: `code` says why. */
+  /** `idle`: the session or the name is missing. `joining`: for the first time, or again in another session. `joined`. `failed`: `code` says why. */
   readonly status: 'idle' | 'joining' | 'joined' | 'failed';
 }
 

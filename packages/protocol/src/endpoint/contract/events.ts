@@ -71,7 +71,7 @@ declare module '../session.js' {
      * In a durable session, a client's event is handled once, also if the server dies meanwhile: `emit` resolves then when the next
      * process has handled it.
      *
-     * @param data the event's data, then the options of `request`. Without `timeoutMs` there is no time limit.
+     * @param data the event's data, then the options of `request`. Without `timeoutMs`, the call waits for as long as its session lives.
      * @throws {ProtocolError | RequestError} the error of the handler; a `ContractError` with `unhandled` if there is none, and with
      * `invalid_input` if the schema refuses the data; `session_lost` if the session was lost before it is known whether the event was
      * handled; the other errors of `request`.
