@@ -1,5 +1,7 @@
+import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { InspectionEvent } from '@parlance/client/inspect';
@@ -115,6 +117,27 @@ describe('the page of connect --ui', () => {
       asked.on('error', reject).end();
     });
     await page.close();
+    page = await openConnectPage({ port: 0, folder });
+  });
+
+  it('closes although a browser holds a connection on which it asks for nothing', async () => {
+    const held = connect(Number(new URL(page.url).port), '127.0.0.1');
+    await once(held, 'connect');
+    // The server has accepted it when it answers on a later one.
+    expect((await get('/events')).status).toBe(401);
+    const ended = once(held.resume(), 'close');
+    await page.close();
+    await ended;
+    page = await openConnectPage({ port: 0, folder });
+  });
+
+  it('lets a page read its last events before it closes', async () => {
+    const response = await get('/events', withKey(key()));
+    const big = { ...EVENT, session: 'x'.repeat(64 * 1024) };
+    for (let i = 0; i < 200; i++) page.add(big);
+    page.add({ ...EVENT, session: 'last' });
+    const [text] = await Promise.all([response.text(), page.close()]);
+    expect(text.trim().split('\n')).toHaveLength(201);
     page = await openConnectPage({ port: 0, folder });
   });
 });

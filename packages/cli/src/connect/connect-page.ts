@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { InspectionEvent } from '@parlance/client/inspect';
 import { createUserInterface, refusalOf } from '@parlance/server/ui';
 import { PAGES } from '../base/pages.js';
@@ -27,6 +28,8 @@ const MAX_EVENTS = 6_000;
 const MAX_READERS = 8;
 /** Bytes that wait for a page; one that reads more slowly is left. */
 const MAX_WAITING = 64 * 1024 * 1024;
+/** How long a page may take to read the last events, in milliseconds. */
+const MAX_FLUSH_MS = 1_000;
 const KEY_BYTES = 18;
 
 /** @throws {ProtocolError} `invalid_option` if the pages are not built. */
@@ -81,11 +84,12 @@ export async function openConnectPage({ port, folder = PAGES }: ConnectPageOptio
       for (const reader of readers) write(reader, line);
     },
     async close() {
-      for (const reader of readers) reader.end();
-      await new Promise((resolve) => {
-        server.close(resolve);
-        server.closeIdleConnections();
-      });
+      const closed = new Promise((resolve) => void server.close(resolve));
+      const ended = [...readers].map((reader) => new Promise<void>((resolve) => reader.end(resolve)));
+      await Promise.race([Promise.all(ended), pause(MAX_FLUSH_MS, undefined, { ref: false })]);
+      // A browser also opens connections on which it asks for nothing; Node does not count them as idle.
+      server.closeAllConnections();
+      await closed;
     },
   };
 }
