@@ -105,6 +105,24 @@ describe('a server of another kind', () => {
     expect(short).toMatchObject({ code: 'timeout' });
   });
 
+  it.each([
+    ['waitForServer', { waitForServer: true }],
+    ['connectWithinMs', { reconnect: { connectWithinMs: 60_000 } }],
+  ] as const)('that says nothing at first is tried again by %s', async (_name, options) => {
+    const server = createServer();
+    const { url } = await server.listen();
+    open.push(() => server.close());
+    let dials = 0;
+    const First = new Proxy(WebSocket, {
+      construct: (target, given) => Reflect.construct(dials++ === 0 ? SilentSocket : target, given),
+    });
+    const timers = { acceptTimeoutMs: 2_000 };
+    const session = await connect(url, { WebSocket: First, timers, ...options });
+    open.push(() => session.close());
+    expect(dials).toBeGreaterThan(1);
+    expect(session.state).toBe('established');
+  });
+
   it('that accepts the connection and no upgrade is named after 5 s as well', async () => {
     const http: HttpServer = createHttpServer();
     http.on('upgrade', (_request, socket) => open.push(() => socket.destroy()));

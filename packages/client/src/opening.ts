@@ -84,6 +84,9 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
   };
 
   const triesUntil = platformClock.now() + (backoff?.connectWithinMs ?? 0);
+  // A server that says nothing is busy, or none of ours; pages, which wait by default, are told of the latter soon.
+  const asksToWait =
+    waitForServer === true || (typeof reconnect === 'object' && reconnect.connectWithinMs !== undefined);
   return await new Promise<ClientSession>((resolve, reject) => {
     const sweep = sweepOf(timers);
     const reconnecting = new ReconnectingSession({
@@ -91,7 +94,7 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
       proof: plan.proof,
       isRenewed: backoff !== undefined,
       onRefused,
-      mayTryAgain: () => platformClock.now() < triesUntil,
+      mayTryAgain: ({ code }) => platformClock.now() < triesUntil && (asksToWait || code !== 'timeout'),
       modules,
       agentId,
       endpoint: {

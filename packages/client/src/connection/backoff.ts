@@ -6,8 +6,8 @@ export interface ReconnectOptions {
   /** Upper bound of every delay, in milliseconds. @default 10,000 */
   readonly maxDelayMs?: number | undefined;
   /**
-   * For how long `connect` tries again if the server cannot be reached or refuses for now, in milliseconds from its call.
-   * 0: one attempt.
+   * For how long `connect` tries again if the server cannot be reached or refuses for now, and, if this is stated, also if it says
+   * nothing; in milliseconds from its call. 0: one attempt.
    *
    * @default 60,000 with `waitForServer`; else 15,000 in pages, so that a page outlives the restart of its server, and 0 elsewhere
    */

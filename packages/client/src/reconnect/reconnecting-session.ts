@@ -47,7 +47,7 @@ export interface ReconnectingOptions {
   /** A lost session, or one whose server drains, is replaced by a new one. */
   readonly isRenewed: boolean;
   /** A first attempt that has failed is repeated. Asked for errors that may pass. @default it is not */
-  readonly mayTryAgain?: (() => boolean) | undefined;
+  readonly mayTryAgain?: ((failure: ProtocolError) => boolean) | undefined;
   /**
    * The server has refused the credentials. Returns after how many milliseconds others are presented. @default the refusal is final
    */
@@ -350,10 +350,9 @@ export class ReconnectingSession implements UserSessionHost, DialingSession, Ses
     return error;
   }
 
-  #mayTryAgain({ code }: ProtocolError): boolean {
+  #mayTryAgain(failure: ProtocolError): boolean {
     if (this.#isAccepted) return this.#isSuccessor;
-    // A server that says nothing is none of ours.
-    return code !== 'timeout' && !this.#isCloseRequested && this.#options.mayTryAgain?.() === true;
+    return !this.#isCloseRequested && this.#options.mayTryAgain?.(failure) === true;
   }
 
   #handleEnded(error: ProtocolError | undefined): void {

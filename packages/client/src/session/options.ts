@@ -80,8 +80,8 @@ export interface ClientOptions extends CapabilityOptions {
    */
   readonly reconnect?: ReconnectOptions | boolean | undefined;
   /**
-   * Whether `connect` tries again if the server cannot be reached or refuses for now: for 60 s, or `reconnect.connectWithinMs`. Then it
-   * rejects with the error of the last attempt.
+   * Whether `connect` tries again if the server cannot be reached, refuses for now or says nothing: for 60 s, or
+   * `reconnect.connectWithinMs`. Then it rejects with the error of the last attempt.
    *
    * @default false: in pages 15 s, elsewhere one attempt
    */
