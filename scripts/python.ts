@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, linkSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { add, run, type Tally } from './run.js';
@@ -63,25 +63,29 @@ function find(): string | undefined {
   );
 }
 
-/** Makes a virtual environment if what it depends on has changed. */
-function prepare({ name, requirements, project }: Wanted): Environment {
+/**
+ * Makes a virtual environment if what it depends on has changed. Processes that do so at once make one each, as an environment
+ * cannot be moved; the file with the name `key` says which is used from then on.
+ */
+export function prepare({ name, requirements, project }: Wanted, cache = CACHE): Environment {
   const base = find();
   if (base === undefined)
     return { missing: 'skipped the client in Python, which needs Python 3.11 or later with venv and pip' };
   const list = join(PROJECT, requirements);
   const described = [spawnSync(base, ['-VV']).stdout.toString(), readFileSync(list, 'utf8'), project ?? ''];
   if (project !== undefined) described.push(readFileSync(join(PROJECT, 'pyproject.toml'), 'utf8'));
-  const key = createHash('sha256').update(described.join('\n')).digest('hex');
-  const folder = join(CACHE, name, key.slice(0, 16));
-  const python = join(folder, process.platform === 'win32' ? 'Scripts/python.exe' : 'bin/python');
-  const done = join(folder, 'done');
-  if (existsSync(done)) return { python };
-  rmSync(join(CACHE, name), { recursive: true, force: true });
-  mkdirSync(join(CACHE, name), { recursive: true });
+  const key = createHash('sha256').update(described.join('\n')).digest('hex').slice(0, 12);
+  const all = join(cache, name);
+  const used = join(all, key);
+  const pythonOf = (folder: string) =>
+    join(all, folder, process.platform === 'win32' ? 'Scripts/python.exe' : 'bin/python');
+  if (existsSync(used)) return { python: pythonOf(readFileSync(used, 'utf8')) };
+  const own = `${key}-${process.pid}`;
+  mkdirSync(all, { recursive: true });
   const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--requirement', list];
   const steps: [string, string[]][] = [
-    [base, ['-m', 'venv', folder]],
-    [python, [...pip, ...(project === undefined ? [] : ['--editable', project])]],
+    [base, ['-m', 'venv', '--clear', join(all, own)]],
+    [pythonOf(own), [...pip, ...(project === undefined ? [] : ['--editable', project])]],
   ];
   for (const [program, args] of steps) {
     const { status, stderr } = spawnSync(program, args, { timeout: INSTALL_MS });
@@ -90,8 +94,34 @@ function prepare({ name, requirements, project }: Wanted): Environment {
     const tried = `${program} ${args.slice(0, 3).join(' ')} …`;
     return { missing: `skipped the client in Python (${requirements}): "${tried}" failed: ${why}` };
   }
-  writeFileSync(done, '');
-  return { python };
+  const offered = join(all, `${own}.done`);
+  writeFileSync(offered, own);
+  try {
+    linkSync(offered, used);
+  } catch (error) {
+    // Another process was faster.
+    if (!existsSync(used)) throw error;
+    rmSync(join(all, own), { recursive: true });
+  }
+  rmSync(offered);
+  const chosen = readFileSync(used, 'utf8');
+  removeOthers(all, [key, chosen]);
+  return { python: pythonOf(chosen) };
+}
+
+/** Removes environments of processes that have ended. */
+function removeOthers(all: string, kept: readonly string[]): void {
+  for (const entry of readdirSync(all))
+    if (!kept.includes(entry) && !isRunning(entry)) rmSync(join(all, entry), { recursive: true });
+}
+
+/** @param entry the name of an environment, which ends with the ID of its process. */
+function isRunning(entry: string): boolean {
+  try {
+    return process.kill(Number.parseInt(entry.split('-')[1] ?? '', 10), 0);
+  } catch {
+    return false;
+  }
 }
 
 /** The program `python` of the environment with the client and all its extras. */
