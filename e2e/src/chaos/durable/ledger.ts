@@ -108,7 +108,7 @@ export class DurableLedger extends Ledger {
   examine(effects: readonly DatedEffect[], fates: DurableFates): readonly string[] {
     const messages = new Map<string, Message>();
     const starts = new Map<string, Start[]>();
-    const fences: Fence[] = [];
+    const losses: Loss[] = [];
     const isFenced = new Set<string>();
     for (const { at, pid, effect } of effects) {
       const [kind, subject] = effect;
@@ -122,7 +122,10 @@ export class DurableLedger extends Ledger {
           break;
         case 'fenced':
           isFenced.add(place);
-          fences.push({ at, pid, session: subject });
+          losses.push({ at, pid, session: subject });
+          break;
+        case 'cut off':
+          losses.push({ at, pid, session: undefined });
           break;
         case 'start':
           starts.set(subject, [
@@ -148,7 +151,7 @@ export class DurableLedger extends Ledger {
     }
     this.#examineNotes(effects);
     for (const [id, asked] of this.asked)
-      this.#examineQuestion(id, asked, starts.get(id) ?? [], fences, fates);
+      this.#examineQuestion(id, asked, starts.get(id) ?? [], losses, fates);
     for (const id of starts.keys()) if (!this.asked.has(id)) this.fault('handler', `${id} was never asked`);
     return this.faults;
   }
@@ -182,7 +185,7 @@ export class DurableLedger extends Ledger {
     id: string,
     { user: { name, session }, failure, isLeft, isOver, got, parts }: Asked,
     starts: readonly Start[],
-    fences: readonly Fence[],
+    losses: readonly Loss[],
     { killedPids, deaths, deadlines }: DurableFates,
   ): void {
     const progress = `after ${got} of ${parts} parts`;
@@ -208,8 +211,8 @@ export class DurableLedger extends Ledger {
           deaths.some((at) => at >= (this.#askedAt.get(id) ?? 0) - MAX_PAUSE_MS && at <= failedAt)
         : killedPids.has(last.pid) ||
           failedAt >= (deadlines.get(last.pid) ?? Infinity) - CLOCK_SLACK_MS ||
-          fences.some(
-            ({ at, pid, session: fenced }) => pid === last.pid && fenced === session && at >= last.at,
+          losses.some(
+            ({ at, pid, session: lost = session }) => pid === last.pid && lost === session && at >= last.at,
           );
     if (!hasDied) this.fault(name, `${id} failed with ${failure} ${progress}, although its handler lived`);
     // That it is called again is recorded with its first part at the latest.
@@ -218,8 +221,10 @@ export class DurableLedger extends Ledger {
   }
 }
 
-interface Fence {
+/** A node says that it no longer has a session. */
+interface Loss {
   readonly at: number;
   readonly pid: number;
-  readonly session: string;
+  /** `undefined` for all that it had: its lease is over, as it did not reach the engine in time, and others do. */
+  readonly session: string | undefined;
 }

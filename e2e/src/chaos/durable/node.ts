@@ -36,7 +36,7 @@ const UNMARKED_MS = 150;
 const self = randomUUID();
 let notes = 0;
 
-const options = node.options(noteFence);
+const options = node.options(noteLoss);
 const server = createServer<{ readonly count: number }>({
   ...options,
   timers: { ...options.timers, resumeWindowMs: RESUME_WINDOW_MS },
@@ -46,8 +46,9 @@ const server = createServer<{ readonly count: number }>({
   onRequest: answer,
 });
 
-function noteFence({ event, session }: LogFields): void {
+function noteLoss({ event, session }: LogFields): void {
   if (event === 'session.fenced') effect('fenced', String(session));
+  if (event === 'node.cut_off') effect('cut off');
 }
 
 async function count(session: ServerSession<{ readonly count: number }>): Promise<void> {
