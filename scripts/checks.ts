@@ -371,11 +371,17 @@ export const NIGHTLY: readonly Check[] = [
   nightly('chaos of durable sessions with Python, with faults planted', () =>
     chaosWithPython(60, '--cluster', '--durable', '--plants'),
   ),
+  nightly('chaos of durable sessions with Python, over HTTP', () =>
+    chaosWithPython(120, '--http', '--cluster', '--durable', '--nodes', '2'),
+  ),
   nightly('chaos of interactions with Python', () =>
     chaosWithPython(60, '--engine', 'redis', '--seeds', '10'),
   ),
   nightly('chaos of interactions with Python, with faults planted', () =>
     chaosWithPython(60, '--engine', 'redis', '--plants'),
+  ),
+  nightly('chaos of interactions with Python, over HTTP', () =>
+    chaosWithPython(60, '--http', '--engine', 'redis', '--seeds', '3'),
   ),
   nightly('chaos of connections to Redis', () => chaosFor(60, '--redis')),
   nightly('M2M beside its reference', m2mReference),

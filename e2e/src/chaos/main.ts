@@ -22,7 +22,7 @@ npm run chaos -- --histories N [--seed S]
 npm run chaos -- --cluster [deploy | faults] [--seconds N] [--streams N] [--busy N] [--idle N]
                     [--plant FAULT]
 npm run chaos -- --redis [--seconds N] [--seed S]
-npm run chaos -- --cluster --durable [--seconds N] [--sessions M] [--seed S] [--plant FAULT | --plants]
+npm run chaos -- --cluster --durable [--seconds N] [--sessions M] [--nodes N] [--seed S] [--plant FAULT | --plants]
 npm run chaos -- --interactions [--engine ENGINE] [--seconds N] [--seed S] [--seeds N] [--plant FAULT | --plants]
 
   --seconds N     duration, over real sockets and a proxy that breaks, delays and freezes
@@ -50,7 +50,9 @@ npm run chaos -- --interactions [--engine ENGINE] [--seconds N] [--seed S] [--se
   --engine ENGINE the engine of interactions: ${Object.keys(ENGINE_KINDS).join(', ')} (default: redis). With sqlite, one
                   node after the other; in memory, nodes of one process, of which none is killed
   --seeds N       so many histories, one after another, from the seed on (default: 1)
+  --nodes N       with --durable (default: 3)
   --python        with --durable every other user, and with --interactions every other agent, has a client in Python
+  --http          with --durable and --interactions, sessions are over HTTP
   --plants        one run for each fault of the kind of chaos; fails if one is not found, with --interactions by a
                   contradiction that comes of it`;
 
@@ -72,12 +74,15 @@ const { values, positionals } = readCommandLine(USAGE, {
     seeds: { type: 'string', default: '1' },
     plant: { type: 'string' },
     plants: { type: 'boolean', default: false },
+    nodes: { type: 'string', default: '3' },
     python: { type: 'boolean', default: false },
+    http: { type: 'boolean', default: false },
     log: { type: 'string' },
   },
 });
 
-const NODES = 3;
+/** Those of `--durable` and `--interactions`. */
+const CLIENTS = { python: values.python, transport: values.http ? 'http' : 'websocket' } as const;
 const ENGINES = 60;
 /** How long Redis is well before all of them have to answer, in milliseconds. */
 const ENGINE_PATIENCE_MS = 7_000;
@@ -111,7 +116,8 @@ async function runCluster(): Promise<readonly string[]> {
   const { plant } = values;
   if (!isKnown || (plant !== undefined && !Object.hasOwn(PLANTS, plant))) refuse();
   const seconds = wholeNumber('seconds', values.seconds, USAGE);
-  const common = { nodes: NODES, plant: plant as Plant | undefined, log: values.log };
+  const nodes = wholeNumber('nodes', values.nodes, USAGE);
+  const common = { nodes, plant: plant as Plant | undefined, log: values.log };
   const faults: string[] = [];
   if (scenario !== 'faults') {
     const streams = wholeNumber('streams', values.streams, USAGE);
@@ -149,11 +155,11 @@ async function runRedis(): Promise<readonly string[]> {
 
 async function runDurableSessions(): Promise<readonly string[]> {
   const options = {
-    nodes: NODES,
+    nodes: wholeNumber('nodes', values.nodes, USAGE),
     seconds: wholeNumber('seconds', values.seconds, USAGE),
     sessions: wholeNumber('sessions', values.sessions, USAGE),
     seed: seedOf(),
-    python: values.python,
+    ...CLIENTS,
     log: values.log,
   };
   return await runPlanted(DURABLE_PLANTS, async (plant: DurablePlant | undefined) => {
@@ -177,7 +183,7 @@ async function runHistoriesOfInteractions(): Promise<readonly string[]> {
     for (let seed = first; seed < end; seed++) {
       const { faults, lines } = await runInteractions({
         ...{ engine, seconds, seed, plant },
-        ...{ python: values.python, log: values.log },
+        ...{ ...CLIENTS, log: values.log },
       });
       for (const line of lines) console.log(line);
       all.push(...faults.map((fault) => `seed ${seed}: ${fault}`));

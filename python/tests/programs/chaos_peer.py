@@ -52,7 +52,7 @@ class Page:
             on_reset=lambda reset: self.tell("reset", code=reset.code, reason=reset.code),
             reconnect=RECONNECT,
             timers=TIMERS,
-            transports=("websocket",),
+            transports=(given["transport"],),
         )
         await self.session.open()
         self.look()

@@ -35,6 +35,8 @@ export interface UserOptions {
   readonly name: string;
   readonly timers?: ClientOptions['timers'];
   readonly reconnect?: ClientOptions['reconnect'];
+  /** @default that of the client */
+  readonly transports?: ClientOptions['transports'];
   /** @default that of `ws` */
   readonly WebSocket?: ClientOptions['WebSocket'];
   /** Where the client is one in Python. @default it is ours, in this process */

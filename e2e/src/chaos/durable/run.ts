@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { TransportName } from '@parlance/client';
 import { createRandom, type Random } from '../../../../packages/protocol/src/testing/chaos/random.js';
 import type { Report } from '../cluster/deploy.js';
 import { type Member, Members } from '../cluster/members.js';
@@ -28,6 +29,7 @@ export interface DurableOptions {
   readonly plant: DurablePlant | undefined;
   /** Every other user has a client in Python. */
   readonly python: boolean;
+  readonly transport: TransportName;
   /** A file for what the nodes log. */
   readonly log: string | undefined;
 }
@@ -69,7 +71,7 @@ export async function runDurable(options: DurableOptions): Promise<Report> {
       program: new URL('./node.ts', import.meta.url),
       redis: ['--appendonly', 'yes', '--appendfsync', 'everysec'],
     });
-    using python = options.python ? new PythonPeers() : undefined;
+    using python = options.python ? new PythonPeers(options.transport) : undefined;
     return await new Durable(options, members, effects, python).run();
   } finally {
     await rm(folder, { recursive: true, force: true });
@@ -143,7 +145,8 @@ class Durable {
     const { url } = this.#members;
     const python = number % 2 === 1 ? this.#python : undefined;
     const common = { name: `user-${number}`, timers: TIMERS, reconnect: RECONNECT };
-    return await User.open({ url, ledger: this.#ledger, python, ...common });
+    const { transport } = this.#options;
+    return await User.open({ url, ledger: this.#ledger, python, transports: [transport], ...common });
   }
 
   // --- what happens

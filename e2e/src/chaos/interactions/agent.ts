@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type ClientOptions, connect, type Message } from '@parlance/client';
+import { type ClientOptions, connect, type Message, type TransportName } from '@parlance/client';
 import { isProtocolError, type RequestContext } from '@parlance/protocol';
 import WebSocket from 'ws';
 import { MemoryStore } from '../../kit/memory-store.js';
@@ -45,16 +45,24 @@ export class Agent {
   readonly name: string;
   readonly #url: string;
   readonly #ledger: InteractionLedger;
+  readonly #transport: TransportName;
   readonly #python: PythonPeers | undefined;
   readonly #store = new MemoryStore();
   #opening: Promise<OpenPage>;
   #pages = 0;
 
   /** @param python where its client is, if that is one in Python. */
-  constructor(name: string, url: string, ledger: InteractionLedger, python?: PythonPeers) {
+  constructor(
+    name: string,
+    url: string,
+    ledger: InteractionLedger,
+    transport: TransportName,
+    python?: PythonPeers,
+  ) {
     this.name = name;
     this.#url = url;
     this.#ledger = ledger;
+    this.#transport = transport;
     this.#python = python;
     this.#opening = this.#open();
   }
@@ -158,6 +166,7 @@ export class Agent {
         ? () =>
             dial(this.#url, {
               agent: { id: name },
+              transports: [this.#transport],
               store: this.#store,
               onRequest: (request, context) =>
                 answer(request, context, this.#ledger, () => holder.page?.place),
@@ -305,8 +314,9 @@ export async function followElsewhere(
   url: string,
   following: Following,
   ledger: InteractionLedger,
+  transport: TransportName,
 ): Promise<void> {
-  const session = await untilOpen(() => dial(url, {}));
+  const session = await untilOpen(() => dial(url, { transports: [transport] }));
   let isClosing = false;
   session.on('error', ({ code, message }) => {
     // A server that is away does not confirm the end.

@@ -2,6 +2,7 @@ import { appendFile, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { TransportName } from '@parlance/client';
 import { MEMORY } from '../../kit/engine-address.js';
 import type { Report } from '../cluster/deploy.js';
 import { engineOf, type Member, Members } from '../cluster/members.js';
@@ -28,6 +29,7 @@ export interface InteractionOptions {
   readonly plant: InteractionPlant | undefined;
   /** Every other agent has a client in Python. */
   readonly python: boolean;
+  readonly transport: TransportName;
   /** A file for what the nodes log; what their handlers do goes into another one beside it. */
   readonly log: string | undefined;
 }
@@ -53,7 +55,7 @@ export async function runInteractions(options: InteractionOptions): Promise<Repo
       ...{ more, log, engine, hasGuards: true, isAlone: kind.nodes === 1 },
       program: new URL('./node.ts', import.meta.url),
     });
-    using python = options.python ? new PythonPeers() : undefined;
+    using python = options.python ? new PythonPeers(options.transport) : undefined;
     return await new Interactions(options, kind, engine, members, effects, python).run();
   } finally {
     if (log !== undefined) await appendFile(`${log}.effects`, await readFile(effects));
@@ -139,7 +141,8 @@ class Interactions {
   async #open(name: string): Promise<Agent> {
     const port = await this.#members.outside.call('door', name);
     const python = AGENTS.indexOf(name) % 2 === 1 ? this.#python : undefined;
-    const agent = new Agent(name, `ws://127.0.0.1:${port}/session`, this.#ledger, python);
+    const url = `ws://127.0.0.1:${port}/session`;
+    const agent = new Agent(name, url, this.#ledger, this.#options.transport, python);
     await agent.page();
     return agent;
   }
@@ -168,7 +171,7 @@ class Interactions {
       case 'follow':
         return this.#agent(step.who).follow(step);
       case 'device':
-        return followElsewhere(step.name, url, step, this.#ledger);
+        return followElsewhere(step.name, url, step, this.#ledger, this.#options.transport);
       case 'reload':
         return this.#agent(step.who).reload();
       case 'cut':

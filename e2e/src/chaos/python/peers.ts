@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import type { TransportName } from '@parlance/client';
 import { ProtocolError, type Undelivered } from '@parlance/protocol';
 import { pythonProgram } from '../../../../scripts/python.js';
 import type { ChaosReply, ChaosSession } from '../session.js';
@@ -55,10 +56,12 @@ export class PythonPeers implements Disposable {
   readonly #process: ChildProcess;
   readonly #calls = new Map<number, Call>();
   readonly #pages = new Map<string, PythonSession>();
+  readonly #transport: TransportName;
   #last = 0;
 
   /** @throws {Error} if the client cannot run here. */
-  constructor() {
+  constructor(transport: TransportName) {
+    this.#transport = transport;
     const { python, missing } = pythonProgram();
     if (python === undefined) throw new Error(missing);
     this.#process = spawn(python, ['-B', PROGRAM], { stdio: ['pipe', 'pipe', 'inherit'] });
@@ -76,7 +79,7 @@ export class PythonPeers implements Disposable {
     const page = `page-${++this.#last}`;
     const session = new PythonSession(this, page);
     this.#pages.set(page, session);
-    await this.call('connect', { page, url, ...options }).done;
+    await this.call('connect', { page, url, transport: this.#transport, ...options }).done;
     return session;
   }
 
