@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import parlance
-from conftest import Server, run, tally
+from conftest import PROGRAMS, Server, run, tally
 from parlance import Message, ParlanceError, RequestContext, RequestError, Session
 
 
@@ -275,6 +275,32 @@ def test_a_server_that_drains_is_followed() -> None:
             await session.request(metadata={"test": "drain", "deadline_ms": 5_000, "retry_after_ms": 1})
             assert len([part async for part in reply]) == 30
             assert (await session.request("on", metadata={"test": "echo"}, retry_unsent=True)).text == "on"
+
+    try:
+        run(main())
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("reconnect", [True, False])
+def test_what_is_under_way_when_a_server_was_drained_is_lost(reconnect: bool) -> None:
+    server = Server(PROGRAMS["plain_server"])
+    resets: list[str] = []
+
+    async def main() -> None:
+        options = {} if reconnect else {"reconnect": False}
+        async with server.connect(on_reset=lambda reset: resets.append(reset.code), **options) as session:
+            hanging = asyncio.create_task(session.request(metadata={"test": "hang"}))
+            await session.request(metadata={"test": "drain", "deadline_ms": 50, "retry_after_ms": 1})
+            with pytest.raises(ParlanceError, match="session_lost"):
+                await hanging
+            if reconnect:
+                assert (await session.request("on", metadata={"test": "echo"}, retry_unsent=True)).text == "on"
+            else:
+                end = await session.closed
+                assert end.error is not None
+                assert end.error.code == "session_lost"
+        assert resets == ["goaway"]
 
     try:
         run(main())

@@ -308,6 +308,49 @@ def test_a_session_that_closes_for_a_drain_is_followed_although_another_node_end
     assert not peer.core.is_draining
 
 
+@pytest.mark.parametrize("closes", [False, True])
+def test_what_is_under_way_at_the_deadline_of_a_drain_is_lost(closes: bool) -> None:
+    peer = Peer().established()
+    link = peer.core.link
+    assert link is not None
+    under_way = link.open(Body(frames.REQUEST, b"under way"), None)
+    peer.written()
+    peer.says("GOAWAY", {"retry_after_ms": 20})
+    waiting = link.open(Body(frames.REQUEST, b"waits for the next one"), None)
+    events = peer.says("CLOSE", {"reason": "SERVER_SHUTDOWN"})
+    if closes:
+        peer.core.close(peer.now)
+    peer.written()
+    events += [*peer.core.receive(b"\x18\x01", peer.now), *peer.core.lost(peer.now, 1000)]
+    resets = [event for event in events if isinstance(event, SessionReset)]
+    over = {event.stream: event.error.code for event in events if isinstance(event, StreamOver) and event.error}
+    if closes:
+        assert (resets, over) == ([], {under_way: "session_closed", waiting: "session_closed"})
+    else:
+        assert (resets, over) == ([SessionReset("goaway")], {under_way: "session_lost"})
+        peer.open()
+        peer.accepts()
+        assert types_of(peer.written()) == ["0x11"]
+
+
+def test_messages_of_a_drained_session_move_or_are_reported() -> None:
+    peer = Peer().established()
+    link = peer.core.link
+    assert link is not None
+    link.send(Body(frames.MESSAGE, bytes(40_000)))
+    link.send(Body(frames.MESSAGE, b"later"))
+    peer.written()
+    peer.says("GOAWAY")
+    peer.says("CLOSE")
+    peer.written()
+    events = [*peer.passes(5.1), *peer.core.lost(peer.now, 1000)]
+    assert SessionReset("goaway", unknown=1) in events
+    peer.open()
+    peer.accepts()
+    (frame,) = peer.written()
+    assert frame.endswith(b"later")
+
+
 def test_a_rejection_says_when_to_come_back() -> None:
     peer = Peer()
     peer.open()

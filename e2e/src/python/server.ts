@@ -1,4 +1,4 @@
-import { createServer, RequestError, type RequestHandler } from '@parlance/server';
+import { createServer, RequestError, type RequestHandler, type Server } from '@parlance/server';
 import { defineContract, events } from '@parlance/server/contract';
 import { answering, count } from '../../../conformance/peers/parlance/behaviours.js';
 
@@ -8,7 +8,14 @@ import { answering, count } from '../../../conformance/peers/parlance/behaviours
  * client expect. It prints its URL.
  */
 
-const ofKit = answering({});
+/** Another server follows at the same port. */
+async function drain(timeoutMs: number, returnWithinMs: number): Promise<void> {
+  await server.drain({ timeoutMs, returnWithinMs });
+  await server.close();
+  await begin(Number(new URL(url).port));
+}
+
+const ofKit = answering({ drain: (...limits) => void drain(...limits) });
 
 async function* words(text: string) {
   for (const word of text.split(/(?<= )/)) yield word;
@@ -26,40 +33,46 @@ const any = {
 } as const;
 const contract = defineContract({}, { events: { saved: { data: any }, refused: {}, echo: { data: any } } });
 
-const server = createServer({
-  authenticate: ({ token = 'nobody', agentId }) => ({
-    principal: token,
-    ...(agentId !== undefined && { agentId }),
-  }),
-  onSession(session) {
-    const principal = session.principal ?? '';
-    begun.set(principal, (begun.get(principal) ?? 0) + 1);
-    return count(session).catch(() => {});
-  },
-  onRequest,
-  features: [
-    events(contract, {
-      saved: () => {},
-      refused: () => {
-        throw new RequestError('full', 'the disk is full', { data: { free: 0 } });
-      },
-      // The server emits what it gets, and tells how that ended.
-      echo: async (data, { session, signal }) => {
-        // Another program of this project declares the events that the compiler knows.
-        await session.emit('echo' as never, data as never, { signal });
-      },
+const create = () =>
+  createServer({
+    authenticate: ({ token = 'nobody', agentId }) => ({
+      principal: token,
+      ...(agentId !== undefined && { agentId }),
     }),
-  ],
-  onFetch: ({ url }) => Response.json({ path: new URL(url).pathname }),
-  onError: () => {},
-  limits: {
-    messagesPerMinute: Infinity,
-    bytesPerSecond: Infinity,
-    connectionsPerMinutePerIp: Infinity,
-    sessionsPerMinutePerIp: Infinity,
-    sessionsPerIp: Infinity,
-    sessionsPerPrincipal: Infinity,
-  },
-});
-const { url } = await server.listen({ port: 0, host: '127.0.0.1' });
+    onSession(session) {
+      const principal = session.principal ?? '';
+      begun.set(principal, (begun.get(principal) ?? 0) + 1);
+      return count(session).catch(() => {});
+    },
+    onRequest,
+    features: [
+      events(contract, {
+        saved: () => {},
+        refused: () => {
+          throw new RequestError('full', 'the disk is full', { data: { free: 0 } });
+        },
+        // The server emits what it gets, and tells how that ended.
+        echo: async (data, { session, signal }) => {
+          // Another program of this project declares the events that the compiler knows.
+          await session.emit('echo' as never, data as never, { signal });
+        },
+      }),
+    ],
+    onFetch: ({ url }) => Response.json({ path: new URL(url).pathname }),
+    onError: () => {},
+    limits: {
+      messagesPerMinute: Infinity,
+      bytesPerSecond: Infinity,
+      connectionsPerMinutePerIp: Infinity,
+      sessionsPerMinutePerIp: Infinity,
+      sessionsPerIp: Infinity,
+      sessionsPerPrincipal: Infinity,
+    },
+  });
+let server: Server;
+async function begin(port: number): Promise<string> {
+  server = create();
+  return (await server.listen({ port, host: '127.0.0.1' })).url;
+}
+const url = await begin(0);
 console.log(url);

@@ -141,8 +141,9 @@ class Driver:
             return True
         if self._is_finished():
             return False
-        if core.is_draining and failure is None and not core.closing.is_sent_away:
-            return True
+        if core.is_followed and failure is None:
+            self._end = core.loss
+            return self._reconnect is not None
         self._end = failure or _ended(code)
         asks_again = code == errors.UNAUTHENTICATED and self._credentials.may_ask_again()
         if failure is not None:
@@ -160,7 +161,7 @@ class Driver:
     def _is_finished(self) -> bool:
         """Whether the session was closed, left to the next process, or has failed."""
         core = self.core
-        is_closed = core.is_over and not core.closing.is_open and (not core.is_draining or core.closing.is_sent_away)
+        is_closed = core.is_over and not core.closing.is_open and not core.is_followed
         is_left = self.is_stopping and (core.ticket is None or core.closing.is_open)
         if is_closed or is_left or core.end is not None:
             self._end = core.end

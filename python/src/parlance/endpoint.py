@@ -182,7 +182,7 @@ class Endpoint:
             case PeerCloses():
                 self.peer_closes = event
                 self.peer_was_first = self.state != "closing"
-                self.state = "closing"
+                self.state = "connecting" if self.core.is_followed else "closing"
             case DrainBegins():
                 _log.info("the server drains; the next session begins elsewhere")
 

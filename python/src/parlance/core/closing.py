@@ -76,8 +76,8 @@ class ClosingHandshake:
         self.state = Closing.OPEN
         self.payload: dict[str, Any] = {"reason": "NORMAL", "message": ""}
         self.due = math.inf
-        #: CLOSE of the server had a code: this client has to stay away (CLOSE-1).
-        self.is_sent_away = False
+        #: No session follows: the application closes, or CLOSE of the server has a code (CLOSE-1).
+        self.is_final = False
 
     @property
     def is_open(self) -> bool:
@@ -95,7 +95,7 @@ class ClosingHandshake:
         reason = fields.text("reason", _MAX_REASON) or "NORMAL"
         message = fields.text("message", 1_024) or ""
         code = fields.text("code", 64, 1)
-        self.is_sent_away = code is not None
+        self.is_final |= code is not None
         self.state = self.state.receive()
         self.due = min(self.due, now + self._timeout)
         return PeerCloses(reason if reason in _REASONS else "NORMAL", message, code)

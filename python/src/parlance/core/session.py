@@ -22,6 +22,7 @@ from .events import (
     MoveAsked,
     Rejected,
     SessionReset,
+    StreamOver,
 )
 from .limits import Timers
 from .link import Link
@@ -77,7 +78,14 @@ class SessionCore:
         #: Events of commands, which `take_events` returns.
         self._events: list[Event] = []
         self.end: ParlanceError | None = None
+        #: What a server that was shut down has left undone.
+        self.loss: ParlanceError | None = None
         self.is_over = False
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether another session takes the place of this one, as its server drains."""
+        return self.is_draining and not self.closing.is_final
 
     # --- connections
 
@@ -292,7 +300,11 @@ class SessionCore:
     # --- closing
 
     def close(self, now: float, *, code: str | None = None, message: str = "") -> None:
-        """Begin to close the session: everything that waits is written first."""
+        """Close the session for the application: everything that waits is written first."""
+        self.closing.is_final = True
+        self._begin_to_close(now, code=code, message=message)
+
+    def _begin_to_close(self, now: float, *, code: str | None = None, message: str = "") -> None:
         if not self.closing.is_open:
             return
         self.closing.begin(now, code=code, message=message)
@@ -317,7 +329,7 @@ class SessionCore:
             streams = link.streams
             if streams.own or streams.peer or not link.outbox.is_empty or link.outbox.unacknowledged:
                 return []
-            self.close(now)
+            self._begin_to_close(now)
         if self.closing.state.owes_close and link.outbox.is_empty:
             if link.owes_acknowledgement:
                 link.acknowledge()
@@ -332,14 +344,26 @@ class SessionCore:
         return []
 
     def _finish(self, error: ParlanceError | None) -> list[Event]:
-        """The session is over. Requests that have not begun wait for the next one if its server has drained."""
+        """The session is over."""
         self.is_over = True
         self.end = error
         self._resumption.forget()
         if self.link is None:
             return []
+        if error is None and self.is_followed:
+            return self._leave_drained(self.link)
         failure = error or ParlanceError("session_closed", "the session is closed")
-        return self.link.fail_streams(failure, with_openings=error is not None or not self.is_draining)
+        return self.link.fail_streams(failure, with_openings=True)
+
+    def _leave_drained(self, link: Link) -> list[Event]:
+        """What has not begun waits for the next session; what is under way at the deadline is lost."""
+        _, unknown = link.undelivered_messages()
+        error = ParlanceError("session_lost", "the server was shut down", retry_after=self.retry_after)
+        events = link.fail_streams(error, with_openings=False)
+        if unknown == 0 and not any(isinstance(event, StreamOver) for event in events):
+            return events
+        self.loss = error
+        return [SessionReset("goaway", unknown=unknown), *events]
 
     def _reset(self, reason: str) -> list[Event]:
         """The session is lost; another one may take its place."""
