@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import itertools
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 from unittest.mock import MagicMock
@@ -23,6 +25,7 @@ from conftest import QUICK, Proxy, Server, run, tally
 from parlance import ParlanceError, driver
 from parlance.core.http_stream import HttpStream
 from parlance.core.records import RecordReader, encode_close, encode_record
+from parlance.transports.http_connection import HttpConnection
 from parlance.transports.order import Order
 from parlance.transports.web_socket import WebSocket
 
@@ -303,5 +306,25 @@ def test_a_token_that_is_refused_over_http(server: Server) -> None:
         async with asyncio.timeout(60), server.connect(transports=("http",)) as session:
             await session.send("one")
             assert await session.close() == 0
+
+    run(main())
+
+
+def test_a_response_that_fails_as_its_connection_ends_is_no_error_of_the_loop() -> None:
+    async def main() -> None:
+        connection = HttpConnection(MagicMock(), "ws://localhost/", HttpStream(100), ConnectionError)
+
+        async def chunks() -> AsyncIterator[bytes]:
+            connection._end()
+            raise ConnectionError
+            yield b""
+
+        told: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        connection._chunks = chunks()
+        with pytest.raises(ConnectionClosed):
+            await connection.recv_all()
+        gc.collect()
+        assert told == []
 
     run(main())

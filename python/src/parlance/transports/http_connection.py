@@ -148,9 +148,11 @@ class HttpConnection:
         try:
             await asyncio.wait((reading, self._over), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            if not reading.done():
-                reading.cancel()
+            if reading.cancel():
                 await asyncio.gather(reading, return_exceptions=True)
+            elif not reading.cancelled():
+                # Nobody else asks for it if the connection is over.
+                reading.exception()
         if self._over.done():
             return
         try:
