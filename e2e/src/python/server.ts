@@ -1,4 +1,10 @@
-import { createServer, RequestError, type RequestHandler, type Server } from '@parlance/server';
+import {
+  createServer,
+  RequestError,
+  type RequestHandler,
+  type Server,
+  type ServerSession,
+} from '@parlance/server';
 import { defineContract, events } from '@parlance/server/contract';
 import { answering, count } from '../../../conformance/peers/parlance/behaviours.js';
 
@@ -19,6 +25,11 @@ const ofKit = answering({ drain: (...limits) => void drain(...limits) });
 
 async function* words(text: string) {
   for (const word of text.split(/(?<= )/)) yield word;
+}
+
+/** Sessions of the reference have no requests. */
+async function echo(session: ServerSession): Promise<void> {
+  for await (const message of session) await session.send(message.text);
 }
 
 const begun = new Map<string, number>();
@@ -42,6 +53,7 @@ const create = () =>
     onSession(session) {
       const principal = session.principal ?? '';
       begun.set(principal, (begun.get(principal) ?? 0) + 1);
+      if (session.agentId === 'm2m-reference') return echo(session);
       return count(session).catch(() => {});
     },
     onRequest,

@@ -121,8 +121,8 @@ class SessionReset:
     Attributes
     ----------
     code : str
-        `unknown_session`, `other_offer`, `no_state`, `goaway` (the server was shut down), `reloaded`, `record_behind`, or a
-        close code.
+        `unknown_session`, `other_offer`, `no_state`, `goaway` (the server was shut down), `reloaded`, `record_behind`,
+        or a close code.
     not_sent, unknown : int
         One-way messages of which nothing was written, and those that may have arrived.
     interrupted : tuple of int
