@@ -3,6 +3,8 @@ import { createHash } from 'node:crypto';
 import { existsSync, linkSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { bundlePrograms } from '../e2e/src/kit/bundle-programs.js';
+import { SOURCES } from '../e2e/src/kit/programs.js';
 import { add, run, type Tally } from './run.js';
 
 /** The client in Python: virtual environments with what its tests and checks need, kept for all later runs. */
@@ -138,16 +140,31 @@ async function inEnvironment(wanted: Wanted, work: (python: string) => Promise<T
     : await work(python);
 }
 
+/** The programs that `python/tests/conftest.py` starts. */
+const PROGRAMS = [
+  'conformance/src/main',
+  'conformance/peers/parlance/main',
+  'packages/cli/src/main',
+  ...['avp', 'events', 'http', 'networks', 'server'].map((name) => `e2e/src/python/${name}`),
+];
+
 /** Runs the tests, end to end with a server of this checkout too, and those of each other environment. */
-export async function pythonTests(): Promise<Tally> {
-  let tally = await inEnvironment(MAIN, (python) => run(python, ['-B', '-m', 'pytest', PROJECT]));
-  if (environments.get(MAIN)?.python === undefined) return tally;
-  const env = { PYTHONPATH: join(PROJECT, 'src') };
-  for (const wanted of OTHERS) {
-    const args = ['-B', '-m', 'pytest', join(PROJECT, wanted.tests)];
-    tally = add(tally, await inEnvironment(wanted, (python) => run(python, args, { env })));
-  }
-  return tally;
+export function pythonTests(): Promise<Tally> {
+  return inEnvironment(MAIN, async (python) => {
+    const sources = PROGRAMS.map((name) => [name, new URL(`../${name}.ts`, import.meta.url)] as const);
+    const programs = await bundlePrograms({ ...SOURCES, ...Object.fromEntries(sources) });
+    try {
+      const env = { PYTHONPATH: join(PROJECT, 'src'), E2E_PROGRAMS: programs };
+      let tally = await run(python, ['-B', '-m', 'pytest', PROJECT], { env });
+      for (const wanted of OTHERS) {
+        const args = ['-B', '-m', 'pytest', join(PROJECT, wanted.tests)];
+        tally = add(tally, await inEnvironment(wanted, (other) => run(other, args, { env })));
+      }
+      return tally;
+    } finally {
+      rmSync(programs, { recursive: true });
+    }
+  });
 }
 
 /** Long enough for some 200 crates on a busy machine. */

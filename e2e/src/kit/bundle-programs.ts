@@ -30,10 +30,17 @@ const inPlace: Plugin = {
 export async function setup(): Promise<(() => void) | undefined> {
   // Another project of this run has bundled them.
   if (process.env['E2E_PROGRAMS'] !== undefined) return undefined;
+  const folder = await bundlePrograms(SOURCES);
+  process.env['E2E_PROGRAMS'] = folder;
+  return () => rmSync(folder, { recursive: true, force: true });
+}
+
+/** @returns the folder with a file `NAME.mjs` for each program. */
+export async function bundlePrograms(sources: Readonly<Record<string, URL>>): Promise<string> {
   mkdirSync(PARENT, { recursive: true });
   const folder = mkdtempSync(join(PARENT, 'programs-'));
   const bundle = await rolldown({
-    input: Object.fromEntries(Object.entries(SOURCES).map(([name, source]) => [name, fileURLToPath(source)])),
+    input: Object.fromEntries(Object.entries(sources).map(([name, source]) => [name, fileURLToPath(source)])),
     platform: 'node',
     resolve: { conditionNames: ['@parlance/source', 'node', 'import', 'module', 'default'] },
     // The oldest Node that runs them has no `using`.
@@ -47,6 +54,5 @@ export async function setup(): Promise<(() => void) | undefined> {
     chunkFileNames: '[name]-[hash].mjs',
   });
   await bundle.close();
-  process.env['E2E_PROGRAMS'] = folder;
-  return () => rmSync(folder, { recursive: true, force: true });
+  return folder;
 }

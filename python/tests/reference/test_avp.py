@@ -15,7 +15,7 @@ from avp.codec import decode, encode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import NODE, ROOT
+from conftest import ROOT, command_of
 from parlance.codecs import avp
 
 MOST = 2**20
@@ -28,7 +28,7 @@ class Javascript:
     """Reads a frame, and writes it again."""
 
     def __init__(self) -> None:
-        command = [*NODE, str(ROOT / "e2e/src/python/avp.ts")]
+        command = command_of("e2e/src/python/avp.ts")
         self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def __call__(self, frame: bytes, compression: str) -> tuple[dict[str, Any], bytes]:

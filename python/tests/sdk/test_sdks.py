@@ -20,7 +20,7 @@ import pytest
 from langchain_openai import ChatOpenAI
 
 import parlance
-from conftest import NODE, QUICK, ROOT, Apis, Proxy, run
+from conftest import QUICK, ROOT, Apis, Proxy, command_of, run
 from test_programs import BLOCKS, execute
 
 NAME = "httpx2" if int(openai.__version__.split(".")[0]) >= 3 else "httpx"
@@ -34,7 +34,7 @@ class Serve:
     """`parlance serve --upstream`, as a process."""
 
     def __init__(self, upstream: str) -> None:
-        command = [*NODE, str(ROOT / "packages/cli/src/main.ts"), "serve", "--port", "0", "--upstream", upstream]
+        command = [*command_of("packages/cli/src/main.ts"), "serve", "--port", "0", "--upstream", upstream]
         self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         assert self.process.stdout is not None
         for line in self.process.stdout:
