@@ -1,5 +1,6 @@
 import { defineConfig } from 'vitepress';
 import { anchorOf } from '../../scripts/docs/links.js';
+import { drawingOf } from '../src/drawings.js';
 import { SUMMARY } from '../src/llms.js';
 import { folderSection, mainSections, type Section } from '../src/navigation.js';
 import { findPages, isSearched } from '../src/pages.js';
@@ -38,6 +39,13 @@ export default defineConfig({
     anchor: { slugify: anchorOf },
     // Shiki knows no ABNF.
     languages: [{ name: 'abnf', scopeName: 'source.abnf', patterns: [], repository: {} }],
+    config(markdown) {
+      const { fence } = markdown.renderer.rules;
+      markdown.renderer.rules.fence = (tokens, index, ...others) => {
+        const { info, content } = tokens[index]!;
+        return info === 'mermaid' ? drawingOf(content, `drawing-${index}`) : fence!(tokens, index, ...others);
+      };
+    },
   },
   transformHead: ({ pageData: { relativePath }, siteData: { base } }) =>
     relativePath === '404.md'

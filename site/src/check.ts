@@ -8,7 +8,7 @@ import { serveCompressed } from '../../bench/src/page/static-files.js';
 import { launchChromium } from '../../scripts/chromium.js';
 import { FOREIGN_WORDS, SEARCH_OPTIONS } from './search.js';
 
-/** Checks the built site: what a first visit to a guide loads, and that the search answers words of other libraries. */
+/** Checks the built site: what a first visit to a guide and to a page with drawings loads, and that the search answers words of other libraries. */
 
 /** A first visit loads no more than this, with `gzip -9` and headers. Nothing is loaded ahead. */
 const MAX_BYTES = 100_000;
@@ -21,7 +21,7 @@ let [passed, failed] = [0, 0];
 
 await using files = await serveCompressed(dist);
 await using browser = await launchChromium();
-await checkVisit(browser, largestGuide());
+for (const path of [largestGuide(), '/protocol/session.html']) await checkVisit(browser, path);
 checkSearch();
 await checkSearchBox(browser);
 console.log(`${passed} passed, ${failed} failed`);
