@@ -14,7 +14,13 @@ if (worker === undefined) {
 } else {
   const number = process.argv[2] ?? '360360';
   process.stdout.write(`${worker.id} says that ${number} is the product of `);
-  for await (const part of session.stream(number, { to: worker.id })) process.stdout.write(part.text);
-  console.log();
+  try {
+    for await (const part of session.stream(number, { to: worker.id })) process.stdout.write(part.text);
+    console.log();
+  } catch (error) {
+    // What the worker throws arrives here, with its code and sentence.
+    console.log(`\n${String(error)}`);
+    process.exitCode = 1;
+  }
 }
 await session.close();
