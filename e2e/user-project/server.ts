@@ -195,6 +195,18 @@ export const accounts = createServer({
   },
   onRequest: (_request, { session }) => `${session.data.name}, here since ${new Date(session.startedAt)}`,
 });
+/** As applications are written that know no types: an empty token refuses, an option may be undefined, callbacks may be asynchronous. */
+export const idioms = createServer({
+  authenticate: ({ token }) => token && { principal: token, data: { room: 'lobby' } },
+  limits: { maxMessageSize: process.env['SIZE'] === undefined ? undefined : 1024 },
+  onError: async (error) => await idioms.group('operators').send(String(error)),
+  onSession(session) {
+    const room = idioms.group(session.data.room);
+    room.add(session);
+    session.on('state', async (state) => await room.send(state, { except: session }));
+  },
+});
+
 for (const { data } of accounts.sessions.values()) data.name satisfies string;
 
 export const stated = createServer<string[] | undefined>({

@@ -9,7 +9,7 @@ import type { Message, Session } from '../index.js';
  * @param session `undefined` as long as there is none. A `for await` loop over it must not run at the same time (`invalid_argument`).
  * @param onMessage the function of the last render is called, so it needs no `useCallback`.
  */
-export function useMessages(session: Session | undefined, onMessage: (message: Message) => void): void {
+export function useMessages(session: Session | undefined, onMessage: (message: Message) => unknown): void {
   const latest = useRef(onMessage);
   useEffect(() => {
     latest.current = onMessage;

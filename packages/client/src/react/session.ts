@@ -45,7 +45,7 @@ export interface SessionOptions extends ClientOptions {
    * Called as listeners of `reset` are: another session has taken the place of a lost one, which is in no room and knows nothing of the page; or
    * requests of a former page were interrupted. The function of the last render is called. It counts for every source.
    */
-  readonly onReset?: ((reset: SessionReset) => void) | undefined;
+  readonly onReset?: ((reset: SessionReset) => unknown) | undefined;
 }
 
 /**

@@ -116,9 +116,9 @@ export interface ClientOptions extends CapabilityOptions {
    */
   readonly codecsAfter?: PromiseLike<unknown> | undefined;
   /** Limits of received data. @default DEFAULT_LIMITS */
-  readonly limits?: Partial<Limits> | undefined;
+  readonly limits?: Partial<Record<keyof Limits, number | undefined>> | undefined;
   /** Times in milliseconds. @default DEFAULT_TIMERS */
-  readonly timers?: Partial<Timers> | undefined;
+  readonly timers?: Partial<Record<keyof Timers, number | undefined>> | undefined;
   /**
    * Where the page keeps what the next page needs to rebuild its session: `'session'` is its `sessionStorage`. The session then
    * survives that the page is loaded again. The entry has a resume token, which is a secret of this origin. It is used

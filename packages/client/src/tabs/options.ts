@@ -7,8 +7,8 @@ import type { SharingOptions } from '../session/options.js';
 /** The options that the tabs of a session have in common. They cross to its host. */
 export interface SharedOptions
   extends Pick<CapabilityOptions, 'algorithms' | 'encodings' | 'extensions' | 'securityScanning'> {
-  readonly limits?: Partial<Limits> | undefined;
-  readonly timers?: Partial<Timers> | undefined;
+  readonly limits?: Partial<Record<keyof Limits, number | undefined>> | undefined;
+  readonly timers?: Partial<Record<keyof Timers, number | undefined>> | undefined;
   readonly reconnect?: ReconnectOptions | boolean | undefined;
   readonly subprotocol?: Subprotocol | undefined;
   readonly earlyHello?: boolean | undefined;

@@ -130,7 +130,10 @@ export const ANNOUNCED_LIMITS = [
  * @throws {ProtocolError} `invalid_option` for an unknown name, or a value that is not a positive
  * whole number or `Infinity`.
  */
-export function resolveLimits(limits: Partial<Limits> = {}, defaults: Limits = DEFAULT_LIMITS): Limits {
+export function resolveLimits(
+  limits: Partial<Record<keyof Limits, number | undefined>> = {},
+  defaults: Limits = DEFAULT_LIMITS,
+): Limits {
   assertObject(limits, 'limits');
   for (const [name, value] of Object.entries(limits)) {
     if (!Object.hasOwn(DEFAULT_LIMITS, name)) {
@@ -143,8 +146,8 @@ export function resolveLimits(limits: Partial<Limits> = {}, defaults: Limits = D
       );
     }
   }
-  const resolved: Limits = Object.freeze({ ...defaults, ...definedOnly(limits) });
-  stated.set(resolved, definedOnly(limits));
+  const resolved: Limits = Object.freeze({ ...defaults, ...definedOnly<Limits>(limits) });
+  stated.set(resolved, definedOnly<Limits>(limits));
   return resolved;
 }
 
@@ -241,7 +244,10 @@ const TIMER_RANGES: { readonly [K in keyof Timers]: readonly [number, number] } 
  * @param unchecked accepts values outside the ranges, for tests.
  * @throws {ProtocolError} `invalid_option` for an unknown name or a value out of its range.
  */
-export function resolveTimers(timers: Partial<Timers> = {}, unchecked = false): Timers {
+export function resolveTimers(
+  timers: Partial<Record<keyof Timers, number | undefined>> = {},
+  unchecked = false,
+): Timers {
   assertObject(timers, 'timers');
   for (const [name, value] of Object.entries(timers)) {
     if (!Object.hasOwn(TIMER_RANGES, name)) {
@@ -256,7 +262,7 @@ export function resolveTimers(timers: Partial<Timers> = {}, unchecked = false): 
       );
     }
   }
-  return Object.freeze({ ...DEFAULT_TIMERS, ...definedOnly(timers) });
+  return Object.freeze({ ...DEFAULT_TIMERS, ...definedOnly<Timers>(timers) });
 }
 
 /** Quotes strings, so that `'5'` does not look like the number 5. */
@@ -264,6 +270,8 @@ function shown(value: unknown): string {
   return typeof value === 'string' ? JSON.stringify(value) : String(value);
 }
 
-function definedOnly<T extends object>(values: T): T {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as T;
+function definedOnly<T extends object>(
+  values: { readonly [Name in keyof T]?: T[Name] | undefined },
+): Partial<T> {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Partial<T>;
 }

@@ -70,7 +70,7 @@ function addEvents(
   target.on = function <Name extends keyof SessionEvents>(
     this: never,
     name: Name,
-    listener: (event: SessionEvents[Name]) => void,
+    listener: (event: SessionEvents[Name]) => unknown,
   ): () => void {
     if (events.includes(name)) return portOf(this).listeners.add(name, listener);
     return on.call(this, name, listener as never);

@@ -18,7 +18,7 @@ export interface ErrorContext {
  * no caller sees. It gets the error itself, whose message may quote content; a log gets its type and place only. A
  * {@link RequestError} is an answer, so it is not reported.
  */
-export type OnError = (error: unknown, context: ErrorContext) => void;
+export type OnError = (error: unknown, context: ErrorContext) => unknown;
 
 /** Hands the error of a log line to `onError`. An error that `onError` throws itself is dropped. */
 export function reportError(

@@ -12,7 +12,7 @@ export class Listeners {
   /** Returns a function that removes the listener. */
   add<Name extends keyof SessionEvents>(
     name: Name,
-    listener: (event: SessionEvents[Name]) => void,
+    listener: (event: SessionEvents[Name]) => unknown,
   ): () => void {
     this.#byName ??= new Map();
     const listeners = this.#byName.get(name) ?? new Set();

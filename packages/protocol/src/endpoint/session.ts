@@ -180,13 +180,13 @@ export interface Session extends AsyncIterable<Message>, AsyncDisposal {
    */
   flush(): Promise<void>;
   /**
-   * Adds a listener and returns a function that removes it.
+   * Adds a listener and returns a function that removes it. It may be asynchronous: nothing waits for it, and its errors are logged.
    *
    * @throws {ProtocolError} `invalid_argument` for an unknown event.
    */
   on<Name extends keyof SessionEvents>(
     name: Name,
-    listener: (event: SessionEvents[Name]) => void,
+    listener: (event: SessionEvents[Name]) => unknown,
   ): () => void;
   /** A snapshot of the counters. */
   stats(): SessionStats;

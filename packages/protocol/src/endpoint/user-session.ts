@@ -100,7 +100,7 @@ export class UserSession extends AsyncClosing {
 
   on<Name extends keyof SessionEvents>(
     name: Name,
-    listener: (event: SessionEvents[Name]) => void,
+    listener: (event: SessionEvents[Name]) => unknown,
   ): () => void {
     assertEventName(name);
     return this.#host.listeners.add(name, listener);

@@ -59,9 +59,9 @@ export interface ServerOptions<Data = unknown> extends Pick<CapabilityOptions, '
    */
   readonly hosts?: readonly string[] | undefined;
   /** @default DEFAULT_LIMITS */
-  readonly limits?: Partial<Limits> | undefined;
+  readonly limits?: Partial<Record<keyof Limits, number | undefined>> | undefined;
   /** @default DEFAULT_TIMERS */
-  readonly timers?: Partial<Timers> | undefined;
+  readonly timers?: Partial<Record<keyof Timers, number | undefined>> | undefined;
   /**
    * Bytes of memory that all sessions together may take for data that their peers have sent or not read yet. No principal and no
    * address gets more than a quarter of it, but to decode a single message; at least four times `limits.maxMessageSize`, if that

@@ -6,7 +6,7 @@ export async function toyModel(input: string | URL | Request, init?: RequestInit
   const { messages } = (await request.json()) as { messages: readonly { readonly content: string }[] };
   const answer =
     `You said “${messages.at(-1)?.content}”. This toy knows nothing else: set OPENAI_API_KEY, or OPENAI_BASE_URL for a ` +
-    'model of your own, and start again. Meanwhile, cut the network or stop the server: the answer continues.';
+    'model of your own, and start again. Meanwhile, cut the network or end the server with Ctrl-C: the answer is finished.';
   const events = async function* (): AsyncGenerator<Uint8Array> {
     const event = (data: string) => new TextEncoder().encode(`data: ${data}\n\n`);
     for (const word of answer.split(/(?<= )/)) {

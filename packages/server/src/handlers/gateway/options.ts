@@ -43,7 +43,7 @@ export interface OpenAIGatewayOptions {
    */
   readonly keep?: KeepPolicy | undefined;
   /** Called with the usage of each request when it is over. @default none */
-  readonly onUsage?: ((request: GatewayRequest) => void) | undefined;
+  readonly onUsage?: ((request: GatewayRequest) => unknown) | undefined;
   /**
    * How often to repeat a request that could not be sent, or that the upstream refused with 429 or 503 and a `retry-after`. Clients repeat
    * such requests themselves, and each of their attempts would be repeated so often. @default 0

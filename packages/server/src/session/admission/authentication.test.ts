@@ -52,6 +52,7 @@ describe('a client is identified', () => {
     ['null', () => null],
     ['undefined', () => undefined],
     ['false', () => false as const],
+    ['an empty string', () => '' as const],
     ['a promise of null', async () => null],
     ['an identity that ended in 2001', () => ({ principal: 'u1', expiresAt: Date.UTC(2001, 0) })],
     ['an identity that ends now', () => ({ principal: 'u1', expiresAt: NOW })],

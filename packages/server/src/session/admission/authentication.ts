@@ -51,7 +51,8 @@ export async function identify(
       );
       return 'late';
     }
-    if (identity === null || identity === undefined || identity === false) return undefined;
+    if (identity === null || identity === undefined || identity === false || identity === '')
+      return undefined;
     const checked = checkIdentity(identity);
     const { expiresAt } = checked;
     if (expiresAt === undefined || expiresAt > now()) return checked;
