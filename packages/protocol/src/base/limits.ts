@@ -136,15 +136,12 @@ export function resolveLimits(
 ): Limits {
   assertObject(limits, 'limits');
   for (const [name, value] of Object.entries(limits)) {
-    if (!Object.hasOwn(DEFAULT_LIMITS, name)) {
-      throw unknownName('limit', name, Object.keys(DEFAULT_LIMITS));
-    }
-    if (value !== undefined && value !== Infinity && !(Number.isSafeInteger(value) && value > 0)) {
+    if (!Object.hasOwn(DEFAULT_LIMITS, name)) throw unknownName('limit', name, Object.keys(DEFAULT_LIMITS));
+    if (value !== undefined && value !== Infinity && !(Number.isSafeInteger(value) && value > 0))
       throw new ProtocolError(
         'invalid_option',
         `limit ${name} must be a positive whole number or Infinity, not ${shown(value)}`,
       );
-    }
   }
   const resolved: Limits = Object.freeze({ ...defaults, ...definedOnly<Limits>(limits) });
   stated.set(resolved, definedOnly<Limits>(limits));
@@ -250,17 +247,14 @@ export function resolveTimers(
 ): Timers {
   assertObject(timers, 'timers');
   for (const [name, value] of Object.entries(timers)) {
-    if (!Object.hasOwn(TIMER_RANGES, name)) {
-      throw unknownName('timer', name, Object.keys(TIMER_RANGES));
-    }
+    if (!Object.hasOwn(TIMER_RANGES, name)) throw unknownName('timer', name, Object.keys(TIMER_RANGES));
     const [least, most] = TIMER_RANGES[name as keyof Timers];
     if (value === undefined || value === Infinity) continue;
-    if (typeof value !== 'number' || !(value >= 0) || (!unchecked && (value < least || value > most))) {
+    if (typeof value !== 'number' || !(value >= 0) || (!unchecked && (value < least || value > most)))
       throw new ProtocolError(
         'invalid_option',
         `timer ${name} must be ${least} to ${most} ms or Infinity, not ${shown(value)}`,
       );
-    }
   }
   return Object.freeze({ ...DEFAULT_TIMERS, ...definedOnly<Timers>(timers) });
 }
@@ -270,8 +264,6 @@ function shown(value: unknown): string {
   return typeof value === 'string' ? JSON.stringify(value) : String(value);
 }
 
-function definedOnly<T extends object>(
-  values: { readonly [Name in keyof T]?: T[Name] | undefined },
-): Partial<T> {
+function definedOnly<T>(values: Partial<Record<keyof T, unknown>>): Partial<T> {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Partial<T>;
 }

@@ -38,15 +38,13 @@ export interface Identity<Data = unknown> {
 export type CheckedIdentity = Omit<Identity<string>, 'data'> & { readonly dataText?: string | undefined };
 
 /**
- * Returns the client's identity; `null`, `undefined`, `false` or `''` refuses the client. If it throws, or returns anything
+ * Returns the client's identity; `null` or another falsy value refuses the client. If it throws, or returns anything
  * else, such as an object with other members, the client is notified that the server has failed and that it may try
  * again, and the error goes to `onError` and the log.
  */
 export type Authenticate<Data = unknown> = (
   credentials: Credentials,
-) => Identity<Data> | Refused | Promise<Identity<Data> | Refused>;
-
-type Refused = false | '' | null | undefined;
+) => Identity<Data> | false | '' | null | undefined | Promise<Identity<Data> | false | '' | null | undefined>;
 
 /**
  * The refusal of a client that could not be authenticated.

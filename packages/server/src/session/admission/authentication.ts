@@ -51,8 +51,7 @@ export async function identify(
       );
       return 'late';
     }
-    if (identity === null || identity === undefined || identity === false || identity === '')
-      return undefined;
+    if (!identity) return undefined;
     const checked = checkIdentity(identity);
     const { expiresAt } = checked;
     if (expiresAt === undefined || expiresAt > now()) return checked;
