@@ -199,7 +199,7 @@ export const accounts = createServer({
 export const idioms = createServer({
   authenticate: ({ token }) => token && { principal: token, data: { room: 'lobby' } },
   limits: { maxMessageSize: process.env['SIZE'] === undefined ? undefined : 1024 },
-  onError: async (error) => await idioms.group('operators').send(String(error)),
+  onError: async (error) => await Promise.resolve(String(error)),
   onSession(session) {
     const room = idioms.group(session.data.room);
     room.add(session);
