@@ -35,6 +35,8 @@ interface Contestant {
   readonly ready: string;
   /** An expression for how many answers are complete. */
   readonly done: string;
+  /** An expression for whether an answer has failed. */
+  readonly failed: string;
 }
 
 interface Read {
@@ -67,11 +69,13 @@ export async function* reading(quick: boolean): AsyncGenerator<Row> {
       url: await servers.call('ours'),
       ready: 'body[data-state="connected"]',
       done: `document.querySelectorAll('.answer[data-state="done"]').length`,
+      failed: `document.querySelector('.answer:is([data-state="failed"], [data-state="interrupted"])') !== null`,
     };
     const theirs = {
       url: await servers.call('theirs', files.origin),
       ready: 'input',
       done: 'Number(document.body.dataset.done)',
+      failed: `'failed' in document.body.dataset`,
     };
     const all: [Figures, Figures][] = [];
     for (let run = 0; run < (quick ? 1 : 3); run++)
@@ -110,16 +114,15 @@ function* rowsOf(all: readonly [Figures, Figures][]): Generator<Row> {
 }
 
 async function measure(browser: Browser, contestant: Contestant): Promise<Figures> {
-  const { done } = contestant;
   const empty = await withPage(browser, contestant, async (page) => {
     // What the page loads with its first question is loaded then.
-    await ask(page, SHORT, done, { from: 1, to: 1 });
-    return await read(page, done, 2);
+    await ask(page, SHORT, contestant, { from: 1, to: 1 });
+    return await read(page, contestant, 2);
   });
   return await withPage(browser, contestant, async (page) => {
-    await ask(page, SHORT, done, { from: 1, to: TURNS });
-    const full = await read(page, done, TURNS + 1);
-    await ask(page, SHORT, done, { from: TURNS + 2, to: 2 * TURNS });
+    await ask(page, SHORT, contestant, { from: 1, to: TURNS });
+    const full = await read(page, contestant, TURNS + 1);
+    await ask(page, SHORT, contestant, { from: TURNS + 2, to: 2 * TURNS });
     const cdp = await page.context().newCDPSession(page);
     await cdp.send('HeapProfiler.collectGarbage');
     const { usedSize } = await cdp.send('Runtime.getHeapUsage');
@@ -147,7 +150,12 @@ async function withPage<Result>(
 }
 
 /** Asks by the page's own form, from within: a driver outside would take longer than the page. */
-async function ask(page: Page, question: string, done: string, { from, to }: { from: number; to: number }) {
+async function ask(
+  page: Page,
+  question: string,
+  { done, failed }: Contestant,
+  { from, to }: { from: number; to: number },
+) {
   await page.evaluate(`(async () => {
     const input = document.querySelector('#question, #root input');
     const { set } = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(input), 'value');
@@ -157,14 +165,17 @@ async function ask(page: Page, question: string, done: string, { from, to }: { f
       input.dispatchEvent(new Event('input', { bubbles: true }));
       await pause(0);
       input.form.requestSubmit();
-      while (${done} < answers) await pause(5);
+      while (${done} < answers) {
+        if (${failed}) throw new Error('answer ' + answers + ' has failed: ' + document.body.innerText.slice(-500));
+        await pause(5);
+      }
     }
   })()`);
 }
 
-async function read(page: Page, done: string, answers: number): Promise<Read> {
+async function read(page: Page, contestant: Contestant, answers: number): Promise<Read> {
   await page.evaluate('longTasks.length = frameTimes.length = 0');
-  await ask(page, 'Write at length.', done, { from: answers, to: answers });
+  await ask(page, 'Write at length.', contestant, { from: answers, to: answers });
   const shown = await page.evaluate<number>('document.body.innerText.length');
   if (shown < LEAST_SHOWN) throw new Error(`${page.url()} shows ${shown} characters of a long answer`);
   // The last tasks and frames are reported behind them.

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { type ClientSession, connect } from '@parlance/client';
 import { ProtocolError, RequestError } from '@parlance/protocol';
-import { createServer, type ServerOptions } from '@parlance/server';
+import { batching, createServer, type ServerOptions } from '@parlance/server';
 import { createOpenAIGateway, type OpenAIGatewayOptions } from '@parlance/server/openai';
 import { embed, embedMany, generateText, jsonSchema, streamText, type ToolSet } from 'ai';
 import OpenAI from 'openai';
@@ -394,6 +394,29 @@ describe('a connection that is lost in the middle of a stream', () => {
     await expect.poll(() => setup.session.state).toBe('established');
     const { choices } = await through(setup).chat.completions.create({ model: 'gpt-4o', messages });
     expect(choices).toHaveLength(1);
+  });
+});
+
+describe('a server that joins parts', () => {
+  const joins: ServerOptions = { features: [batching({ ms: 1_000 })] };
+
+  it('joins no events, so that the openai package gets the same as directly', async () => {
+    const setup = await setUp({}, joins);
+    const [expected, got] = await Promise.all(
+      [direct(), through(setup)].map(async (client) =>
+        collect(await client.chat.completions.create({ model: 'gpt-4o', messages, stream: true })),
+      ),
+    );
+    expect(got).toEqual(expected);
+  });
+
+  it('joins no events of a request without an HTTP head', async () => {
+    const { session } = await setUp({}, joins);
+    const parts = await collect(session.stream({ model: 'gpt-4o', messages, stream: true }));
+    const texts = parts.map(({ text }) => text).filter((text) => text !== '');
+    expect(texts.pop()).toBe('[DONE]');
+    expect(texts.length).toBeGreaterThan(10);
+    for (const text of texts) expect(JSON.parse(text)).toMatchObject({ object: 'chat.completion.chunk' });
   });
 });
 

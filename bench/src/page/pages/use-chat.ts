@@ -20,6 +20,7 @@ function Chat() {
     const log = document.querySelector('main') as HTMLElement;
     log.scrollTop = log.scrollHeight;
     const isReady = status === 'ready';
+    if (status === 'error') document.body.dataset['failed'] = '';
     document.body.dataset['done'] = String(
       messages.filter(({ role }) => role === 'assistant').length - (isReady ? 0 : 1),
     );

@@ -1,6 +1,8 @@
 import { ProtocolError } from '../../base/errors.js';
+import { get, isFields } from '../../base/fields.js';
 import type { CodedBody } from '../../codec/body.js';
 import type { BodyCoder } from '../../codec/coder.js';
+import { isEventStream } from '../http/media-type.js';
 import type { Message } from '../messages/message.js';
 import type { Metadata } from '../messages/metadata.js';
 import type { Session } from '../session.js';
@@ -50,7 +52,8 @@ export interface RequestContext<Of extends Session = Session> {
    */
   setMetadata(metadata: Metadata): void;
   /**
-   * Joins the parts that follow into batches; `undefined` sends each part by itself.
+   * Joins the parts that follow into batches; `undefined` sends each part by itself. Events of a reply by HTTP are never joined, as
+   * each of them is a part.
    *
    * @throws {ProtocolError} `invalid_option`.
    */
@@ -155,7 +158,17 @@ export class HandlerContext implements OwnContext {
 
   /** How the parts that follow are joined. */
   get batching(): ResolvedBatchOptions | undefined {
-    return this.#batching;
+    return this.#batching && this.#mayJoin() ? this.#batching : undefined;
+  }
+
+  /** Each part of a reply by HTTP is an event, unless its head is known and says something else. */
+  #mayJoin(): boolean {
+    if (!Object.hasOwn(this.metadata, 'http')) return true;
+    const http = get(this.#replyMetadata ?? {}, 'http');
+    if (!isFields(http)) return false;
+    const headers = get(http, 'headers');
+    const type = isFields(headers) ? get(headers, 'content-type') : undefined;
+    return !(typeof type === 'string' && isEventStream(Number(get(http, 'status')), type));
   }
 
   #repeat(policy: 'fail' | 'again', sink: ReplySink): void {

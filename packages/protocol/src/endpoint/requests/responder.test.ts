@@ -6,8 +6,9 @@ import { createBodyCoder } from '../../codec/auto/coder.js';
 import { BodyCodec, type CodedBody, plainBody } from '../../codec/body.js';
 import { encodeMap } from '../../control/maps.js';
 import { type Clock, systemClock } from '../../platform/clock.js';
+import { encodeHttpRequest, encodeHttpResponse } from '../http/head.js';
 import { createMessage, type Message, type ReceivedMessage } from '../messages/message.js';
-import { decodeMetadata } from '../messages/metadata.js';
+import { decodeMetadata, encodeMetadata } from '../messages/metadata.js';
 import { SILENT_LOGGER } from '../ports.js';
 import type { Session } from '../session.js';
 import { isTickOver } from '../tick.js';
@@ -189,6 +190,34 @@ it('joins parts while the handler asks for it, and keeps their order with other 
     yield 'k';
   });
   expect(sent.filter((item) => item !== 'part')).toEqual(['a', 'bc', '1', 'defg', 'h', 'i', 'jk', 'end']);
+});
+
+describe('parts of a reply to a request by fetch', () => {
+  const asked = {
+    metadata: encodeMetadata(encodeHttpRequest({ path: '/', headers: new Map() }), 100) as Uint8Array,
+  };
+  const answerAs = (type: string | undefined, status = 200): RequestHandler =>
+    async function* (_request, { setBatch, setMetadata }) {
+      setBatch({ ms: 10_000 });
+      if (type !== undefined) {
+        setMetadata(encodeHttpResponse({ status, headers: new Map([['content-type', type]]) }));
+      }
+      yield 'a';
+      yield 'b';
+    };
+  const partsOf = async (handler: RequestHandler) =>
+    (await replyOf(handler, asked)).filter((item) => item === 'a' || item === 'b' || item === 'ab');
+
+  it('are never joined if they are events, or if a former call has said what they are', async () => {
+    expect(await partsOf(answerAs('text/event-stream; charset=utf-8'))).toEqual(['a', 'b']);
+    expect(await partsOf(answerAs('Text/Event-Stream'))).toEqual(['a', 'b']);
+    expect(await partsOf(answerAs(undefined))).toEqual(['a', 'b']);
+  });
+
+  it('are joined if they are a body of another kind', async () => {
+    expect(await partsOf(answerAs('text/plain'))).toEqual(['ab']);
+    expect(await partsOf(answerAs('text/event-stream', 500))).toEqual(['ab']);
+  });
 });
 
 it('drops a pending batch when the handler fails', async () => {

@@ -104,6 +104,8 @@ export function createReply(context: RequestContext, progress: Progress): Reply 
       }
       begin(status, replyHeaders(headers, secret));
       if (isEventStream(status, type)) {
+        // Also if the request has no HTTP head, each event is one part.
+        context.setBatch(undefined);
         const read = expectsHttp ? readEventParts : readEventsAlone;
         yield* passOnEvents(read(chunks, secret, { maxSize: maxEventSize, hasSigns: !isKept }));
       } else {
