@@ -1,5 +1,6 @@
 import type { ClientSession } from '@parlance/client';
 import { createPainter } from '../shared/paint.js';
+import { CuttableSocket } from './break.js';
 import { isNews, type Piece, type Turn, type TurnReply, take, wordsOf } from './conversation.js';
 import { isWhole } from './endings.js';
 import type { Interruptions } from './interruptions.js';
@@ -86,7 +87,8 @@ export function createAnswering(options: AnsweringOptions): Answering {
     let thinkingSince: number | undefined;
     let written: Promise<void> | undefined;
     try {
-      const { followModel } = await loadModel();
+      const { followModel, gather } = await loadModel();
+      CuttableSocket.onEvent = gather;
       const { signal } = controller;
       const pieces =
         ask !== undefined

@@ -27,12 +27,15 @@ const LOOK_MS = 100;
 export class CuttableSocket extends WebSocket {
   static #present: CuttableSocket | undefined;
   static #awayUntil = 0;
+  /** Sees each message, and the close, before the client does. */
+  static onEvent: ((socket: WebSocket, event: Event) => void) | undefined;
 
   constructor(url: string | URL, protocols?: string | string[]) {
     const isAway = performance.now() < CuttableSocket.#awayUntil;
     // No session is there, so the attempt fails as if no server were.
     super(isAway ? new URL('/away', url) : url, protocols);
     if (!isAway) CuttableSocket.#present = this;
+    this.onmessage = this.onclose = (event) => CuttableSocket.onEvent?.(this, event);
   }
 
   /** The newest one, if it is open. */
@@ -45,9 +48,7 @@ export class CuttableSocket extends WebSocket {
     CuttableSocket.#awayUntil = performance.now() + AWAY_MS;
     // The client would come back over HTTP, and at once.
     const { fetch } = globalThis;
-    globalThis.fetch = async () => {
-      throw new TypeError('this page has cut itself off');
-    };
+    globalThis.fetch = () => Promise.reject(new TypeError('this page has cut itself off'));
     setTimeout(() => {
       globalThis.fetch = fetch;
     }, AWAY_MS);
@@ -64,16 +65,17 @@ export function createBreakCard({ onFreeze, ask, letters }: BreakEvents): BreakC
     const response = await fetch(`${demo}${name}?tab=${tabName()}`, { method: 'POST' });
     if (!response.ok) throw new Error(`the demo answered ${response.status}`);
   };
+  const attempt = async (run: () => unknown) => {
+    try {
+      await run();
+    } catch (error) {
+      told.textContent = `That did not work: ${error instanceof Error ? error.message : error}.`;
+    }
+  };
   const add = (name: string, title: string, text: string, run: () => unknown) => {
     const button = create('button', { type: 'button' }, create('b', {}, title), create('small', {}, text));
     button.dataset['break'] = name;
-    button.addEventListener('click', async () => {
-      try {
-        await run();
-      } catch (error) {
-        told.textContent = `That did not work: ${error instanceof Error ? error.message : error}.`;
-      }
-    });
+    button.addEventListener('click', () => attempt(run));
     list.append(create('li', {}, button));
   };
 
@@ -87,16 +89,14 @@ export function createBreakCard({ onFreeze, ask, letters }: BreakEvents): BreakC
       told.textContent = 'The answer was too short to be cut.';
       return;
     }
-    try {
+    await attempt(async () => {
       const isAway = until(() => document.body.dataset['state'] !== 'connected');
       await cut();
       told.textContent = 'Cut. The server keeps what the model writes, and this page comes back by itself.';
       await isAway;
       await until(() => document.body.dataset['state'] === 'connected');
       told.textContent = 'Back. The mark in the answer shows where it was cut; its foot says what has come.';
-    } catch (error) {
-      told.textContent = `That did not work: ${error instanceof Error ? error.message : error}.`;
-    }
+    });
   });
   if (demo === undefined) byId<HTMLDetailsElement>('break').open = false;
 

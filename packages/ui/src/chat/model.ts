@@ -8,6 +8,7 @@ import { chunkOf, nextSum } from './proof/sum.js';
 
 export { problemOf } from './problems.js';
 export { askWritten } from './proof/sum.js';
+export { gather } from './wire/gathering.js';
 
 /** The host is ignored, as requests go over the session. */
 const BASE_URL = 'http://session/v1';
