@@ -29,17 +29,9 @@ export function resolveBatchOptions(options: BatchOptions | undefined): Resolved
   if (options === undefined) return undefined;
   assertOptions(options, { ms: 'number', bytes: 'number' }, 'batch');
   const { ms = DEFAULTS.ms, bytes = DEFAULTS.bytes } = options;
-  if (!(ms >= 0 && ms <= MAX_MS)) {
-    throw new ProtocolError(
-      'invalid_option',
-      `batch.ms: expected 0 to ${MAX_MS} milliseconds, not ${String(ms)}`,
-    );
-  }
-  if (!(Number.isSafeInteger(bytes) && bytes > 0)) {
-    throw new ProtocolError(
-      'invalid_option',
-      `batch.bytes: expected a positive integer, not ${String(bytes)}`,
-    );
-  }
+  const fault = (name: string, expected: string, value: unknown) =>
+    new ProtocolError('invalid_option', `batch.${name}: expected ${expected}, not ${String(value)}`);
+  if (!(ms >= 0 && ms <= MAX_MS)) throw fault('ms', `0 to ${MAX_MS} milliseconds`, ms);
+  if (!(Number.isSafeInteger(bytes) && bytes > 0)) throw fault('bytes', 'a positive integer', bytes);
   return { ms, bytes };
 }

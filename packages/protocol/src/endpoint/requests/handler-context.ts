@@ -1,5 +1,5 @@
 import { ProtocolError } from '../../base/errors.js';
-import { get, isFields } from '../../base/fields.js';
+import type { Fields } from '../../base/fields.js';
 import type { CodedBody } from '../../codec/body.js';
 import type { BodyCoder } from '../../codec/coder.js';
 import { isEventStream } from '../http/media-type.js';
@@ -156,19 +156,14 @@ export class HandlerContext implements OwnContext {
     return this.#runsToCompletion;
   }
 
-  /** How the parts that follow are joined. */
+  /** How the parts that follow are joined. Each part of a reply by HTTP is an event, unless its head is known and says something else. */
   get batching(): ResolvedBatchOptions | undefined {
-    return this.#batching && this.#mayJoin() ? this.#batching : undefined;
-  }
-
-  /** Each part of a reply by HTTP is an event, unless its head is known and says something else. */
-  #mayJoin(): boolean {
-    if (!Object.hasOwn(this.metadata, 'http')) return true;
-    const http = get(this.#replyMetadata ?? {}, 'http');
-    if (!isFields(http)) return false;
-    const headers = get(http, 'headers');
-    const type = isFields(headers) ? get(headers, 'content-type') : undefined;
-    return !(typeof type === 'string' && isEventStream(Number(get(http, 'status')), type));
+    if (this.#batching === undefined || !Object.hasOwn(this.metadata, 'http')) return this.#batching;
+    const http = this.#replyMetadata?.['http'] as { status?: unknown; headers?: Fields } | undefined;
+    const type = http?.headers?.['content-type'];
+    return typeof type === 'string' && !isEventStream(Number(http?.status), type)
+      ? this.#batching
+      : undefined;
   }
 
   #repeat(policy: 'fail' | 'again', sink: ReplySink): void {
