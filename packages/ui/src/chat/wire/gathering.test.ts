@@ -27,7 +27,7 @@ afterAll(() => {
   vi.unstubAllGlobals();
 });
 
-/** What a browser does; `dispatchEvent` makes no trusted events. */
+/** Dispatches a trusted event, as a browser does. */
 function emit(type: 'message' | 'close', data?: number): void {
   const event = type === 'message' ? new MessageEvent(type, { data }) : new Event(type);
   Object.defineProperty(event, 'isTrusted', { value: true });
@@ -69,7 +69,7 @@ it('are all handled before a close', () => {
   expect(got).toEqual([...numbers(0, 300), -1]);
 });
 
-it('are handled at once in a page that nobody sees, after those that it held', () => {
+it('are handled at once in a hidden page, after those that it held', () => {
   for (const n of numbers(0, 300)) emit('message', n);
   page.hidden = true;
   emit('message', 301);

@@ -1,7 +1,4 @@
-/**
- * Messages of a fast answer, handed on together: each one by itself can take longer than to come, and all that wait would be handled before
- * the next frame is painted.
- */
+/** Hands on the messages of a fast answer together. A browser gives a page each one that waits before it paints the next frame. */
 
 /** A page shows no more frames than one in this time, in milliseconds. */
 const FRAME_MS = 16;
@@ -12,8 +9,8 @@ const waiting: (readonly [WebSocket, MessageEvent])[] = [];
 let passedAt = -Infinity;
 
 /**
- * Holds a message that comes in the time of a frame in which others came. One that comes after a pause is handled at once, and so is each
- * one in a page that nobody sees, whose timers are slow. Nothing is held across a close.
+ * Holds a message that comes in the time of a frame in which others came. One that comes after a pause is handled at once. A hidden page,
+ * whose timers are slow, handles each at once. Nothing is held across a close.
  *
  * @param event `message` or `close` of the socket, before its other listeners have it.
  */
