@@ -35,7 +35,7 @@ export class CuttableSocket extends WebSocket {
     // No session is there, so the attempt fails as if no server were.
     super(isAway ? new URL('/away', url) : url, protocols);
     if (!isAway) CuttableSocket.#present = this;
-    this.onmessage = this.onclose = (event) => CuttableSocket.onEvent?.(this, event);
+    this.onmessage = this.onclose = (event: Event) => CuttableSocket.onEvent?.(this, event);
   }
 
   /** The newest one, if it is open. */
