@@ -2,7 +2,6 @@ import { ProtocolError } from '../../base/errors.js';
 import type { Fields } from '../../base/fields.js';
 import type { CodedBody } from '../../codec/body.js';
 import type { BodyCoder } from '../../codec/coder.js';
-import { isEventStream } from '../http/media-type.js';
 import type { Message } from '../messages/message.js';
 import type { Metadata } from '../messages/metadata.js';
 import type { Session } from '../session.js';
@@ -159,11 +158,10 @@ export class HandlerContext implements OwnContext {
   /** How the parts that follow are joined. Each part of a reply by HTTP is an event, unless its head is known and says something else. */
   get batching(): ResolvedBatchOptions | undefined {
     if (this.#batching === undefined || !Object.hasOwn(this.metadata, 'http')) return this.#batching;
-    const http = this.#replyMetadata?.['http'] as { status?: unknown; headers?: Fields } | undefined;
+    const http = this.#replyMetadata?.['http'] as { headers?: Fields } | undefined;
     const type = http?.headers?.['content-type'];
-    return typeof type === 'string' && !isEventStream(Number(http?.status), type)
-      ? this.#batching
-      : undefined;
+    // Not `isEventStream`, which is in a file that pages would load with this one.
+    return typeof type === 'string' && !/^\s*text\/event-stream/i.test(type) ? this.#batching : undefined;
   }
 
   #repeat(policy: 'fail' | 'again', sink: ReplySink): void {
