@@ -52,7 +52,7 @@ export interface RequestContext<Of extends Session = Session> {
   setMetadata(metadata: Metadata): void;
   /**
    * Joins the parts that follow into batches; `undefined` sends each part by itself. Events of a reply by HTTP are never joined, as
-   * each of them is a part.
+   * each of them is a part, and nothing after `ifProcessDies('again')`, as `yielded` then has what the handler has yielded.
    *
    * @throws {ProtocolError} `invalid_option`.
    */
@@ -155,8 +155,12 @@ export class HandlerContext implements OwnContext {
     return this.#runsToCompletion;
   }
 
-  /** How the parts that follow are joined. Each part of a reply by HTTP is an event, unless its head is known and says something else. */
+  /**
+   * How the parts that follow are joined. Each part of a reply by HTTP is an event, unless its head is known and says something else, and
+   * a handler that is called again counts those that it has yielded.
+   */
   get batching(): ResolvedBatchOptions | undefined {
+    if (this.#isRepeated) return undefined;
     if (this.#batching === undefined || !Object.hasOwn(this.metadata, 'http')) return this.#batching;
     const http = this.#replyMetadata?.['http'] as { headers?: Fields } | undefined;
     const type = http?.headers?.['content-type'];

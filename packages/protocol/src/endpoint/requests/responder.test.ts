@@ -192,6 +192,18 @@ it('joins parts while the handler asks for it, and keeps their order with other 
   expect(sent.filter((item) => item !== 'part')).toEqual(['a', 'bc', '1', 'defg', 'h', 'i', 'jk', 'end']);
 });
 
+it('joins nothing of a handler that is called again, which counts what it has yielded', async () => {
+  const sent = await replyOf(async function* (_request, { setBatch, ifProcessDies }) {
+    setBatch({ ms: 10_000 });
+    yield 'a';
+    yield 'b';
+    ifProcessDies('again');
+    yield 'c';
+    yield 'd';
+  });
+  expect(sent.filter((item) => item !== 'part')).toEqual(['ab', 'c', 'd', 'end']);
+});
+
 describe('parts of a reply to a request by fetch', () => {
   const asked = {
     metadata: encodeMetadata(encodeHttpRequest({ path: '/', headers: new Map() }), 100) as Uint8Array,
