@@ -87,7 +87,16 @@ export { type Clock, createSweep, type Sweep, type Sweepable, systemClock } from
 
 export { toProtocolError } from './base/errors.js';
 export { attempt, type Crashable, guard, guardLater, guardLogger, logCrash } from './endpoint/guard.js';
-export { ask, atOnce, called, catchLate, isThenable, notify, readable } from './base/callbacks.js';
+export {
+  ask,
+  atOnce,
+  called,
+  catchLate,
+  comesOfStopping,
+  isThenable,
+  notify,
+  readable,
+} from './base/callbacks.js';
 export { createErrorPrinter, reportError } from './endpoint/error-report.js';
 export { loggable, type LoggableError } from './endpoint/loggable.js';
 export { SILENT_LOGGER } from './endpoint/ports.js';

@@ -1,4 +1,4 @@
-import { ProtocolError } from './errors.js';
+import { isProtocolError, ProtocolError } from './errors.js';
 
 /**
  * Calls of functions that an application has handed in. Such a function may throw or reject with anything, also with a
@@ -95,6 +95,22 @@ export function readable(error: unknown): unknown {
   } catch {
     return new Error('an error that cannot be read', { cause: error });
   }
+}
+
+/** How deep an error is looked for that the thrown one was made of. */
+const MAX_CAUSES = 8;
+
+/**
+ * Whether a function that is to stop, or whose session is over, has thrown because of that: an error of ours, one that calls itself an
+ * abort or a cancellation, or one with such a cause. Anything else is a fault of the function, which somebody has to hear of.
+ */
+export function comesOfStopping(error: unknown): boolean {
+  try {
+    let at = error;
+    for (let depth = 0; at instanceof Error && depth < MAX_CAUSES; depth++, at = at.cause)
+      if (isProtocolError(at) || /abort|cancel/i.test(`${at.name} ${at.constructor.name}`)) return true;
+  } catch {}
+  return false;
 }
 
 function ignore(): void {}

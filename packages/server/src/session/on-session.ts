@@ -1,5 +1,5 @@
 import { type Logger, ProtocolError } from '@parlance/protocol';
-import { guard, loggable } from '@parlance/protocol/internal';
+import { comesOfStopping, guard, loggable } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from './endpoint.js';
 import type { ServerSession } from './served-session.js';
 
@@ -39,20 +39,19 @@ function handleReturn(session: ServerEndpoint): void {
 }
 
 function endAfter(error: unknown, session: ServerEndpoint, logger: Logger): void {
-  // A reader that throws because its session has ended is not at fault.
-  if (session.state === 'closed') return;
-  // So does one that has heeded the signal.
-  if (session.isStopped && isAbort(error, session.signal)) return;
+  const { state, isStopped } = session;
+  const isLeaving = state === 'closing' || state === 'closed';
+  // A reader is not at fault that throws because its session ends, or because it has heeded the signal.
+  if ((isLeaving || isStopped) && comesOfStopping(error)) return;
   const fields = { event: 'session.failed', session: session.id, err: loggable(error) };
   // Its sender is to blame for a message that cannot be decoded.
   if (session.blames(error)) {
     logger.warn(fields, 'a message cannot be decoded, the session is closed');
     return session.abort(error);
   }
-  logger.error(fields, 'onSession failed, the session is closed');
-  session.abort(new ProtocolError('internal', 'the server failed', { cause: error }));
-}
-
-function isAbort(error: unknown, { reason }: AbortSignal): boolean {
-  return error === reason || (error instanceof Error && error.name === 'AbortError');
+  logger.error(
+    fields,
+    isLeaving ? 'onSession failed as its session ended' : 'onSession failed, the session is closed',
+  );
+  if (!isLeaving) session.abort(new ProtocolError('internal', 'the server failed', { cause: error }));
 }

@@ -1,3 +1,4 @@
+import { comesOfStopping } from '../../base/callbacks.js';
 import { isProtocolError, ProtocolError, RequestError } from '../../base/errors.js';
 import { EventParts } from '../http/event-parts.js';
 import { decodeIncoming, encodeHttpResponse, type IncomingHead } from '../http/head.js';
@@ -158,14 +159,18 @@ class FetchServer {
       const hasBody = method !== 'HEAD' && !WITHOUT_BODY.includes(response?.status);
       return readResponse(response, hasBody);
     } catch (error) {
+      const report = (err: unknown) => {
+        const fields = { event: 'request.failed', session: session.id, err: loggable(err) };
+        this.#options.logger.warn(fields, 'onFetch failed');
+      };
       if (signal.aborted) {
-        // The handler may answer after all.
-        answering.then((late) => readChunks(late.body).cancel(signal.reason)).catch(() => {});
+        // The handler may answer after all, or fail.
+        const handleLate = (late: unknown) => comesOfStopping(late) || report(late);
+        answering.then((late) => readChunks(late.body).cancel(signal.reason), handleLate).catch(() => {});
         throw error;
       }
       if (error instanceof RequestError) throw error;
-      const fields = { event: 'request.failed', session: session.id, err: loggable(error) };
-      this.#options.logger.warn(fields, 'onFetch failed');
+      report(error);
       return undefined;
     }
   }

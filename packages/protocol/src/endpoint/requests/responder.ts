@@ -1,4 +1,4 @@
-import { isThenable, readable } from '../../base/callbacks.js';
+import { comesOfStopping, isThenable, readable } from '../../base/callbacks.js';
 import { isProtocolError, ProtocolError, RequestError } from '../../base/errors.js';
 import { get, isFields } from '../../base/fields.js';
 import type { CodedBody } from '../../codec/body.js';
@@ -333,7 +333,8 @@ export async function answer(
     const error = readable(thrown);
     batch?.drop();
     const isFault = isFaultOf(request, error);
-    if (!cancellation.isAborted) {
+    // A handler that is to stop may throw because of that, but its own faults count.
+    if (!cancellation.isAborted || !(isOwn || comesOfStopping(error))) {
       const fields = { event: 'request.failed', session: session.id, err: loggable(error) };
       // The peer is notified of its own fault, and can cause it as often as it likes: do not flood the log.
       const isExpected = isFault || isRefusal(error) || (isOwn === true && isProtocolError(error));

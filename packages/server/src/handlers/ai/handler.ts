@@ -13,6 +13,7 @@ import {
   CONTINUATION,
   type Continuation,
   chatReplyName,
+  comesOfStopping,
   guardLogger,
   loggable,
   type OptionKinds,
@@ -115,7 +116,7 @@ export function chatHandler<ChatMessage extends UIMessage = UIMessage>(
     const chat = readChatRequest<ChatMessage>(request, { ...context, signal: abortOf(context.signal) });
     keepByPolicy(keep, request, context, logger, { name: chatReplyName(chat.id) });
     const log = (error: unknown) => {
-      if (context.signal.aborted) return;
+      if (context.signal.aborted && comesOfStopping(error)) return;
       logger.warn({ event: 'chat.failed', err: loggable(error) }, 'a chat could not be answered');
     };
     const errors = new StreamErrors();
