@@ -18,6 +18,7 @@ import {
   sentenceOf,
   sweepInterval,
   type Ticket,
+  whenAborted,
 } from '@parlance/protocol/client';
 import { createBackoff } from './connection/backoff.js';
 import { Dialer } from './connection/dialer.js';
@@ -114,7 +115,7 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
       },
       transport: () => transport.name,
       onReady() {
-        signal?.removeEventListener('abort', onAbort);
+        free();
         resolve(reconnecting.session);
       },
       onState(state) {
@@ -202,7 +203,7 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
     });
     const release = (): void => {
       renewal.stop();
-      signal?.removeEventListener('abort', onAbort);
+      free();
       stopListening();
       dialer.stop(modules.has('isAway') ? CloseCode.DETACHED : CloseCode.NORMAL);
       sweep.delete(ticking);
@@ -211,8 +212,7 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
       reject(error);
       guardLater(reconnecting, reconnecting.close());
     };
-    const onAbort = () => fail(signal?.reason);
-    signal?.addEventListener('abort', onAbort, { once: true });
+    const free = whenAborted(signal, () => fail(signal?.reason));
     sweep.add(ticking);
     askToken()
       .then((token) => dialer.dial(token))

@@ -79,6 +79,7 @@ export { type CodecLoader, codecLoader } from './endpoint/codec-loader.js';
 // Clocks, guards and logs
 
 export { atOnce, called, catchLate, notify, readable } from './base/callbacks.js';
+export { unlessAborted, whenAborted } from './base/when-aborted.js';
 export { createErrorPrinter, reportError } from './endpoint/error-report.js';
 export { attempt, type Crashable, GuardedClock, guard, guardLater, guardLogger } from './endpoint/guard.js';
 export { loggable } from './endpoint/loggable.js';

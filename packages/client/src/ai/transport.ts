@@ -8,6 +8,8 @@ import {
   loggable,
   runningAnswer,
   SELF,
+  unlessAborted,
+  whenAborted,
   workAsTheyAre,
 } from '@parlance/protocol/client';
 import type { ChatTransport, UIMessage, UIMessageChunk } from 'ai';
@@ -91,19 +93,19 @@ export class SessionChatTransport<Message extends UIMessage = UIMessage> impleme
     signal?.throwIfAborted();
     const using = this.#sessions.use();
     try {
-      const [use, { envelope, metadata }] = await untilAborted(
+      const [use, { envelope, metadata }] = await unlessAborted(
         Promise.all([using, this.#prepare(request)]),
         signal,
       );
       const answer = new Answer(use, use.session.stream({ json: envelope }, { metadata }), () => {
-        signal?.removeEventListener('abort', onLeave);
+        free();
         if (this.#asked.get(id) === answer) this.#asked.delete(id);
       });
       const onLeave = () => {
         if (this.#options.onAbort === 'leave') answer.leave();
         else void this.#stop(answer);
       };
-      signal?.addEventListener('abort', onLeave, { once: true });
+      const free = whenAborted(signal, onLeave);
       this.#asked.set(id, answer);
       return chunksOf(answer, { signal, isReplay: false, onLeave });
     } catch (error) {
@@ -139,8 +141,9 @@ export class SessionChatTransport<Message extends UIMessage = UIMessage> impleme
         use.release();
         return null;
       }
+      let free = (): void => {};
       const answer = new Answer(use, use.session.follow(reply), () => {
-        signal?.removeEventListener('abort', abort);
+        free();
         // A stop waits a moment for another attempt.
         queueMicrotask(forget);
       });
@@ -157,7 +160,7 @@ export class SessionChatTransport<Message extends UIMessage = UIMessage> impleme
         abort();
         throw signal.reason;
       }
-      signal?.addEventListener('abort', abort, { once: true });
+      free = whenAborted(signal, abort);
       return chunksOf(answer, { signal, isReplay: true, onLeave: () => answer.leave() });
     } catch (error) {
       if (signal?.aborted !== true) {
@@ -242,26 +245,6 @@ async function stopped(answer: Answer): Promise<void> {
 
 function metadataOf(headers: Headers): Metadata {
   return { [CHAT]: { headers: Object.fromEntries(headers) } };
-}
-
-async function untilAborted<Value>(value: Promise<Value>, signal: AbortSignal | undefined): Promise<Value> {
-  if (signal === undefined) return await value;
-  const { promise, reject } = withRejection();
-  const abort = () => reject(signal.reason);
-  signal.addEventListener('abort', abort, { once: true });
-  try {
-    return await Promise.race([value, promise]);
-  } finally {
-    signal.removeEventListener('abort', abort);
-  }
-}
-
-function withRejection(): { readonly promise: Promise<never>; readonly reject: (reason: unknown) => void } {
-  let reject = (_reason: unknown): void => {};
-  const promise = new Promise<never>((_resolve, rejectIt) => {
-    reject = rejectIt;
-  });
-  return { promise, reject };
 }
 
 workAsTheyAre(SessionChatTransport);

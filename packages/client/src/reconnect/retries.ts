@@ -6,6 +6,7 @@ import {
   ProtocolError,
   sizeOf,
   type UserOutbound,
+  whenAborted,
 } from '@parlance/protocol/client';
 import type { ClientModule } from '../session/module.js';
 import { CALL_SIZE, MAX_WAITING } from '../session/waiting.js';
@@ -128,13 +129,13 @@ export class Retries implements ClientModule {
     this.#calls.add(call);
     this.#size += size;
     const onAbort = (): void => this.#fail(call, signal?.reason);
-    signal?.addEventListener('abort', onAbort);
+    const stopListening = whenAborted(signal, onAbort);
     const late = (): void =>
       this.#fail(call, new ProtocolError('timeout', `no reply within ${timeoutMs} ms`));
     const cancelTimer = timeoutMs === Infinity ? undefined : after(timeoutMs, late);
     call.release = () => {
       cancelTimer?.();
-      signal?.removeEventListener('abort', onAbort);
+      stopListening();
     };
     if (signal?.aborted) onAbort();
     else this.#begin(call);

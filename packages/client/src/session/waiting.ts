@@ -10,6 +10,7 @@ import {
   ProtocolError,
   sizeOf,
   type UserOutbound,
+  whenAborted,
 } from '@parlance/protocol/client';
 
 /** Bytes of content that may wait for a session; each call counts {@link CALL_SIZE} more. */
@@ -124,7 +125,6 @@ export class WaitingOutbound implements UserOutbound {
         reject(reason);
       };
       const onAbort = () => stop(signal?.reason);
-      const onLeft = () => stop(undefined);
       const late = () => stop(new ProtocolError('timeout', `no session was ready within ${waitMs} ms`));
       const stopTimer = waitMs === Infinity ? undefined : clock.after(waitMs, late);
       const call: Call = {
@@ -137,14 +137,12 @@ export class WaitingOutbound implements UserOutbound {
         fail: reject,
         release: () => {
           stopTimer?.();
-          signal?.removeEventListener('abort', onAbort);
-          left?.removeEventListener('abort', onLeft);
+          for (const free of listening) free();
         },
       };
       this.#calls.add(call);
       this.#size += call.size;
-      signal?.addEventListener('abort', onAbort);
-      left?.addEventListener('abort', onLeft);
+      const listening = [whenAborted(signal, onAbort), whenAborted(left, () => stop(undefined))];
       if (signal?.aborted) onAbort();
       else if (this.#size > MAX_WAITING)
         stop(new ProtocolError('over_budget', `${MAX_WAITING} bytes at most wait for the next session`));

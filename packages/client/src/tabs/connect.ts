@@ -7,6 +7,8 @@ import {
   resolveLimits,
   resolveTimers,
   systemClock,
+  unlessAborted,
+  whenAborted,
 } from '@parlance/protocol/client';
 import type { ClientModule, Setup } from '../session/module.js';
 import type { ClientSession } from '../session/session.js';
@@ -84,7 +86,7 @@ async function connectShared(
       Queue,
       onEnded: () => {
         stopWatching();
-        signal?.removeEventListener('abort', onAbort);
+        free();
         host.stop();
       },
     },
@@ -100,31 +102,16 @@ async function connectShared(
       tab.leaveNow();
     },
   });
-  const onAbort = (): void => tab.leaveNow();
   const opened = unlessAborted(tab.open(), signal);
-  signal?.addEventListener('abort', onAbort, { once: true });
+  const free = whenAborted(signal, () => tab.leaveNow());
   try {
     await opened;
   } catch (error) {
     if (error instanceof NoHost) return alone();
     throw error;
   }
-  signal?.removeEventListener('abort', onAbort);
+  free();
   return tab.session;
-}
-
-/** Rejects with the reason of the signal if that aborts before the value is there. */
-function unlessAborted<Value>(
-  value: Value | Promise<Value>,
-  signal: AbortSignal | undefined,
-): Promise<Value> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(signal?.reason);
-    signal?.addEventListener('abort', onAbort, { once: true });
-    Promise.resolve(value)
-      .then(resolve, reject)
-      .finally(() => signal?.removeEventListener('abort', onAbort));
-  });
 }
 
 /** The worker does not start, and the page cannot elect a tab. */

@@ -23,6 +23,7 @@ import {
   type StreamQueue,
   sizeOf,
   type UserOutbound,
+  whenAborted,
 } from '@parlance/protocol/client';
 import { Allowance, chargeOf, MAX_REPLIES, MAX_UPLOAD } from './bounds.js';
 import { unpackError } from './packed-error.js';
@@ -101,12 +102,12 @@ export class TabOutbound implements UserOutbound {
       const call = this.#open('send', content, { ...rest, ...(isAbortable && { isAbortable }) }, agent, {
         kind: 'message',
         onEnd: ({ error }) => {
-          signal?.removeEventListener('abort', onAbort);
+          free();
           if (error === undefined) resolve();
           else reject(signal?.aborted && error.code === 'cancelled' ? signal.reason : unpackError(error));
         },
         onFailed: (error) => {
-          signal?.removeEventListener('abort', onAbort);
+          free();
           reject(error);
         },
       });
@@ -115,7 +116,7 @@ export class TabOutbound implements UserOutbound {
         if (this.#withdraw(call)) reject(signal?.reason);
         else this.#post({ type: 'cancel', call });
       };
-      signal?.addEventListener('abort', onAbort, { once: true });
+      const free = whenAborted(signal, onAbort);
     });
   }
 
@@ -126,7 +127,7 @@ export class TabOutbound implements UserOutbound {
       const call = this.#open('request', content, this.#traced(rest), agent, {
         kind: 'request',
         onEnd: ({ error, message }) => {
-          signal?.removeEventListener('abort', onAbort);
+          free();
           if (message !== undefined) {
             this.#post({ type: 'received', charge: chargeOfMessage(message) });
             return resolve(new SharedMessage(message, { limits: this.limits }));
@@ -134,7 +135,7 @@ export class TabOutbound implements UserOutbound {
           reject(error === undefined ? new ProtocolError('internal', 'no reply') : unpackError(error));
         },
         onFailed: (error) => {
-          signal?.removeEventListener('abort', onAbort);
+          free();
           reject(error);
         },
       });
@@ -142,7 +143,7 @@ export class TabOutbound implements UserOutbound {
         this.#cancel(call);
         reject(signal?.reason);
       };
-      signal?.addEventListener('abort', onAbort, { once: true });
+      const free = whenAborted(signal, onAbort);
     });
   }
 
@@ -150,8 +151,7 @@ export class TabOutbound implements UserOutbound {
     const { signal, to: _, ...rest } = options;
     const content = contentOf(body);
     let call = 0;
-    const onAbort = (): void => reply.abort(signal?.reason);
-    const free = () => signal?.removeEventListener('abort', onAbort);
+    let free = (): void => {};
     const reply = new TabReply({
       limits: this.limits,
       onTaken: (charge) => this.#post({ type: 'taken', call, charge }),
@@ -173,7 +173,7 @@ export class TabOutbound implements UserOutbound {
         reply.handleEnd(error as ProtocolError);
       },
     });
-    signal?.addEventListener('abort', onAbort, { once: true });
+    free = whenAborted(signal, () => reply.abort(signal?.reason));
     return reply;
   }
 

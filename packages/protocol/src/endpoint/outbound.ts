@@ -1,6 +1,7 @@
 import { parts } from '#parts';
 import { atOnce } from '../base/callbacks.js';
 import { Extension, Subprotocol } from '../base/constants.js';
+import { whenAborted } from '../base/when-aborted.js';
 import type { BodyCoder, BodyCoderOptions } from '../codec/coder.js';
 import { LateCoder } from '../codec/late-coder.js';
 import type { LaterCodec } from '../control/messages.js';
@@ -317,7 +318,7 @@ export class Outbound {
     // It may be withdrawn after the call has resolved.
     withdrawn.catch(() => {});
     const stop = () => {
-      signal.removeEventListener('abort', onAbort);
+      release();
       this.#withdrawable?.delete(stop);
     };
     const onWritten = (count: number) => {
@@ -333,9 +334,10 @@ export class Outbound {
         reject(signal.reason);
         host.pump();
       });
+    let release = (): void => {};
     channel.send({ ...coded, onWritten, onDropped });
     onBegun?.(0);
-    signal.addEventListener('abort', onAbort);
+    release = whenAborted(signal, onAbort);
     this.#withdrawable ??= new Set();
     this.#withdrawable.add(stop);
     host.transmit();

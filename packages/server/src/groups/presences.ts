@@ -1,4 +1,4 @@
-import { systemClock } from '@parlance/protocol/internal';
+import { systemClock, whenAborted } from '@parlance/protocol/internal';
 import type { PresenceChange } from './group.js';
 import type { Groups } from './groups.js';
 import { PresenceView, PresenceWatch } from './presence.js';
@@ -27,14 +27,13 @@ export class Presences {
 
   watch(name: string, signal: AbortSignal | undefined): AsyncIterableIterator<readonly PresenceChange[]> {
     const view = this.#views.get(name) ?? this.#open(name);
-    const end = () => watch.end();
     const watch = new PresenceWatch(view, () => {
-      signal?.removeEventListener('abort', end);
+      free();
       view.watchers.delete(watch);
       if (view.watchers.size === 0) this.#close(name);
     });
     view.watchers.add(watch);
-    signal?.addEventListener('abort', end);
+    const free = whenAborted(signal, () => watch.end());
     if (signal?.aborted === true) watch.end();
     return watch;
   }

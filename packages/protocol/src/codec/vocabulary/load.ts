@@ -1,6 +1,7 @@
 import { notify } from '../../base/callbacks.js';
 import type { EncodingName } from '../../base/constants.js';
 import { ProtocolError } from '../../base/errors.js';
+import { unlessAborted } from '../../base/when-aborted.js';
 import { createEncoding, type Encoding } from '../../tokenizer/encoding.js';
 import { loadedEncodings as encodings } from '../../tokenizer/loaded.js';
 import { type TokenList, TokenTable } from '../../tokenizer/token-table.js';
@@ -130,13 +131,4 @@ async function loadTable(vocabulary: Vocabulary, obtain: () => Promise<TokenList
   if (table.size < vocabulary.ordinary) table.extend(tokens);
   tables.set(vocabulary.table, table);
   return table;
-}
-
-function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return promise;
-  return new Promise((resolve, reject) => {
-    const abort = () => reject(signal.reason);
-    signal.addEventListener('abort', abort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
-  });
 }

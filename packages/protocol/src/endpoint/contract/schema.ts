@@ -1,5 +1,6 @@
 import { isThenable } from '../../base/callbacks.js';
 import { ProtocolError } from '../../base/errors.js';
+import { unlessAborted } from '../../base/when-aborted.js';
 import type { Issue } from './issues.js';
 import { readIssues } from './issues.js';
 
@@ -56,7 +57,7 @@ export function check(
     throw threw(cause);
   }
   if (!isLater) return checkedOf(outcome, what);
-  return orAbort(settled(outcome as PromiseLike<unknown>), signal).then(
+  return unlessAborted(settled(outcome as PromiseLike<unknown>), signal).then(
     (result) => checkedOf(result, what),
     (cause: unknown) => {
       throw signal.aborted ? signal.reason : threw(cause);
@@ -76,20 +77,4 @@ function checkedOf(result: unknown, what: string): Checked {
 /** A promise of this runtime for anything that the schema has returned. */
 async function settled(outcome: PromiseLike<unknown>): Promise<unknown> {
   return await outcome;
-}
-
-/** Rejects with the reason of the signal if it aborts first: a schema may never settle. */
-async function orAbort(work: PromiseLike<unknown>, signal: AbortSignal): Promise<unknown> {
-  let stopWaiting = (): void => {};
-  const aborted = new Promise<never>((_, reject) => {
-    const onAbort = () => reject(signal.reason);
-    if (signal.aborted) onAbort();
-    signal.addEventListener('abort', onAbort);
-    stopWaiting = () => signal.removeEventListener('abort', onAbort);
-  });
-  try {
-    return await Promise.race([work, aborted]);
-  } finally {
-    stopWaiting();
-  }
 }

@@ -1,5 +1,6 @@
 import { called } from '../../base/callbacks.js';
 import { ProtocolError } from '../../base/errors.js';
+import { whenAborted } from '../../base/when-aborted.js';
 import { asIsOf, eventTextOf } from '../http/events.js';
 import { decodeHttpResponse, encodeHttpRequest, type HttpRequestHead } from '../http/head.js';
 import { keptInit } from '../http/kept-init.js';
@@ -218,19 +219,18 @@ function upload(
 ): Reading {
   // Aborts with the signal of the caller, or with the error of the body.
   const controller = new AbortController();
-  const onAbort = () => over(signal?.reason);
   const over = (reason: unknown) => {
-    signal?.removeEventListener('abort', onAbort);
+    free();
     offered.withdraw(reason);
     controller.abort(reason);
   };
   const offered: OfferedUpload = body.offer(session, over);
-  signal?.addEventListener('abort', onAbort, { once: true });
+  const free = whenAborted(signal, () => over(signal?.reason));
   try {
     const metadata = encodeHttpRequest(head, offered.id);
     const reply = session.stream('', { metadata, signal: controller.signal });
     return reading(reply, controller.signal, () => {
-      signal?.removeEventListener('abort', onAbort);
+      free();
       offered.withdraw(undefined);
     });
   } catch (error) {

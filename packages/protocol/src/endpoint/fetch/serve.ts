@@ -1,5 +1,6 @@
 import { comesOfStopping } from '../../base/callbacks.js';
 import { isProtocolError, ProtocolError, RequestError } from '../../base/errors.js';
+import { unlessAborted, whenAborted } from '../../base/when-aborted.js';
 import { EventParts } from '../http/event-parts.js';
 import { decodeIncoming, encodeHttpResponse, type IncomingHead } from '../http/head.js';
 import { isEventStream, isTextType } from '../http/media-type.js';
@@ -108,7 +109,7 @@ class FetchServer {
     // Stops reading the body of the request when the reply is over.
     const reading = new AbortController();
     const stop = () => reading.abort(signal.reason);
-    signal.addEventListener('abort', stop, { once: true });
+    const free = whenAborted(signal, stop);
     if (signal.aborted) stop();
     try {
       const bounds = attempt(() => this.#boundsOf(head, context, reading.signal));
@@ -132,7 +133,7 @@ class FetchServer {
       }
       yield* this.#send(response, context, isKept);
     } finally {
-      signal.removeEventListener('abort', stop);
+      free();
       reading.abort(new ProtocolError('cancelled', 'the reply is over'));
     }
   }
@@ -155,7 +156,7 @@ class FetchServer {
     const onFetch = this.#options.onFetch as FetchHandler;
     const answering = (async () => await onFetch(asked, contextOf(request, context, onKeep)))();
     try {
-      const response = await settled(answering, signal);
+      const response = await unlessAborted(answering, signal);
       const hasBody = method !== 'HEAD' && !WITHOUT_BODY.includes(response?.status);
       return readResponse(response, hasBody);
     } catch (error) {
@@ -179,8 +180,7 @@ class FetchServer {
     const { status, headers, body, dropped } = response;
     const { session, signal } = context;
     this.#report(dropped, session);
-    const stop = () => body?.cancel(signal.reason);
-    signal.addEventListener('abort', stop, { once: true });
+    const free = whenAborted(signal, () => body?.cancel(signal.reason));
     try {
       context.setMetadata(encodeHttpResponse({ status, headers }));
       if (body === undefined) return;
@@ -191,7 +191,7 @@ class FetchServer {
         : piecesOf(body, isTextType(type));
       yield* withHead(parts);
     } finally {
-      signal.removeEventListener('abort', stop);
+      free();
       body?.cancel(undefined);
     }
   }
@@ -218,16 +218,6 @@ async function* eventsOf(body: ChunkReader, events: EventParts): AsyncGenerator<
 async function* piecesOf(body: ChunkReader, isText: boolean): AsyncGenerator<string | Uint8Array> {
   const source = createSource(body, isText);
   for (let piece = await source.next(); piece !== undefined; piece = await source.next()) yield piece;
-}
-
-/** Rejects with the reason of the signal if that aborts first. */
-function settled<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(signal.reason);
-    signal.addEventListener('abort', onAbort, { once: true });
-    if (signal.aborted) onAbort();
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
-  });
 }
 
 function contextOf({ from }: Message, context: RequestContext, onKeep: () => void): FetchContext {

@@ -1,4 +1,5 @@
 import { RequestError } from '../../base/errors.js';
+import { whenAborted } from '../../base/when-aborted.js';
 import { refuse } from '../messages/undecodable.js';
 import type { Session } from '../session.js';
 import { decodePull, encodePull } from './head.js';
@@ -67,7 +68,7 @@ const answerPull: PullHandler = async function* ({ from }, { session, metadata, 
   upload.isTaken = true;
   const { source } = upload;
   const stop = () => source.cancel(signal.reason);
-  signal.addEventListener('abort', stop, { once: true });
+  const free = whenAborted(signal, stop);
   if (signal.aborted) stop();
   try {
     for (;;) {
@@ -82,7 +83,7 @@ const answerPull: PullHandler = async function* ({ from }, { session, metadata, 
     if (!upload.isWithdrawn && !signal.aborted) upload.onFailed(error);
     throw refuse(new RequestError('body_failed', 'the body of the request could not be read'));
   } finally {
-    signal.removeEventListener('abort', stop);
+    free();
     source.cancel(undefined);
   }
 };

@@ -1,5 +1,6 @@
 import { ProtocolError } from '../../base/errors.js';
 import type { Reservation } from '../../base/memory.js';
+import { whenAborted } from '../../base/when-aborted.js';
 import type { ReceivedBody } from '../../codec/body.js';
 import type { BodyCoder } from '../../codec/coder.js';
 import type { BodyToSend } from '../../link/link.js';
@@ -92,11 +93,7 @@ export class Requester {
       };
       release.push(this.#options.clock.after(timeoutMs, expire));
     }
-    if (signal !== undefined) {
-      const onAbort = () => reply.abort(signal.reason);
-      signal.addEventListener('abort', onAbort, { once: true });
-      release.push(() => signal.removeEventListener('abort', onAbort));
-    }
+    if (signal !== undefined) release.push(whenAborted(signal, () => reply.abort(signal.reason)));
     return reply;
   }
 
