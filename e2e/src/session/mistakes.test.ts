@@ -352,8 +352,8 @@ describe('calls', () => {
     for (const [body, message] of [
       [undefined, /^invalid_argument: undefined has no JSON form; expected a string, bytes/],
       [() => 1, /^invalid_argument: a function has no JSON form/],
-      [{ a: 1n }, /^invalid_argument: .*contains a BigInt or refers to itself/],
-      [circular, /^invalid_argument: .*contains a BigInt or refers to itself/],
+      [{ a: 1n }, /^invalid_argument: .*has a BigInt, refers to itself or throws/],
+      [circular, /^invalid_argument: .*has a BigInt, refers to itself or throws/],
       ['\ud800', /^lone_surrogate: /],
       ['x'.repeat(1001), /^message_too_large: 1001 bytes are more than the 1000/],
     ] as const) {

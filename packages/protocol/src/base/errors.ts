@@ -176,7 +176,7 @@ export const ProtocolError: ProtocolErrorConstructor = class ProtocolError<
 };
 
 export interface RequestErrorOptions extends ProtocolErrorOptions {
-  /** Any JSON value of up to 8 KiB, handed to the requester unchanged. */
+  /** Any JSON value of up to 8 KiB, handed to the requester unchanged. Anything else is left out, and the log says so (`request.data_dropped`). */
   readonly data?: unknown;
 }
 

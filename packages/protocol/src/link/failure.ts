@@ -105,6 +105,11 @@ function dataOf({ data }: RequestError): string | undefined {
   return json !== undefined && utf8Length(json) <= MAX_DATA_SIZE ? json : undefined;
 }
 
+/** Whether the requester gets this error without the data that its handler has given it. */
+export function losesData(error: unknown): boolean {
+  return error instanceof RequestError && error.data !== undefined && dataOf(error) === undefined;
+}
+
 /** @throws {ProtocolError} `bad_message`, `message_too_large`, `json_too_deep` if the frame is malformed. */
 export function decodeFailure(body: Uint8Array, maxDepth: number): ProtocolError | RequestError {
   if (body.length > MAX_FRAME_SIZE) {

@@ -194,7 +194,7 @@ function toJson(value: unknown): string {
   try {
     text = JSON.stringify(value);
   } catch (cause) {
-    throw invalid('the value has no JSON form: it contains a BigInt or refers to itself', { cause });
+    throw invalid('the value has no JSON form: it has a BigInt, refers to itself or throws', { cause });
   }
   if (text === undefined || isLost(value, text)) {
     const what = value === undefined ? 'undefined' : withArticle(nameOf(value));

@@ -2,6 +2,7 @@ import { comesOfStopping, isThenable, readable } from '../../base/callbacks.js';
 import { isProtocolError, ProtocolError, RequestError } from '../../base/errors.js';
 import { get, isFields } from '../../base/fields.js';
 import type { CodedBody } from '../../codec/body.js';
+import { losesData } from '../../link/failure.js';
 import type { Clock } from '../../platform/clock.js';
 import type { SessionCore } from '../../session/types.js';
 import type { Pulls } from '../http/pulls.js';
@@ -339,6 +340,11 @@ export async function answer(
       // The peer is notified of its own fault, and can cause it as often as it likes: do not flood the log.
       const isExpected = isFault || isRefusal(error) || (isOwn === true && isProtocolError(error));
       logger[isExpected ? 'debug' : 'warn'](fields, 'a request handler failed');
+    }
+    if (losesData(error)) {
+      const err = loggable(new ProtocolError('invalid_argument', 'data: expected JSON of at most 8 KiB'));
+      const fields = { event: 'request.data_dropped', session: session.id, err };
+      logger.warn(fields, 'a RequestError was sent without its data');
     }
     const ended = isFault ? output.refuse(error) : output.fail(error);
     if (ended !== undefined) await ended;
