@@ -153,6 +153,11 @@ export class SessionServer {
 
   async #close(isFinal: boolean): Promise<void> {
     const closed = this.#stopListening();
+    if (!isFinal) {
+      // A drain under way ends now, and counts what it interrupts.
+      this.#sessions.drain?.finish();
+      await this.#drained;
+    }
     await this.#sessions.closeAll(isFinal);
     this.#upgrades.closeSockets();
     this.#ports.closeConnections();
