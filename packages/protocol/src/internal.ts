@@ -97,7 +97,7 @@ export {
   notify,
   readable,
 } from './base/callbacks.js';
-export { whenAborted } from './base/when-aborted.js';
+export { unlessAborted, whenAborted } from './base/when-aborted.js';
 export { createErrorPrinter, reportError } from './endpoint/error-report.js';
 export { loggable, type LoggableError } from './endpoint/loggable.js';
 export { SILENT_LOGGER } from './endpoint/ports.js';

@@ -1,3 +1,4 @@
+import { unlessAborted } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../session/endpoint.js';
 
 /** A request that follows a kept reply, and how far it has come. Another node can continue it between two parts. */
@@ -64,12 +65,8 @@ export class Follow implements FollowState {
 
   /** Waits while the session is held. Returns whether it still wants the rest. */
   async mayGoOn(signal: AbortSignal): Promise<boolean> {
-    while (this.#session.isHeld && !signal.aborted) {
-      await new Promise<void>((resolve) => {
-        void this.#session.released().then(resolve);
-        signal.addEventListener('abort', () => resolve(), { once: true });
-      });
-    }
+    while (this.#session.isHeld && !signal.aborted)
+      await unlessAborted(this.#session.released(), signal).catch(() => {});
     return !signal.aborted;
   }
 

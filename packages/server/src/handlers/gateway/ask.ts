@@ -1,4 +1,5 @@
 import { ProtocolError } from '@parlance/protocol';
+import { unlessAborted } from '@parlance/protocol/internal';
 
 /** How long a function of the application may take, in milliseconds. */
 export const ANSWER_MS = 10_000;
@@ -10,11 +11,8 @@ export async function answerOf<Value>(value: Value | Promise<Value>, signal: Abo
   const ended = new Promise<never>((_, reject) => {
     const late = () => reject(new ProtocolError('timeout', `no answer within ${ANSWER_MS} ms`));
     timer = setTimeout(late, ANSWER_MS);
-    // It stays until the signal is gone, which is that of one request.
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-    if (signal.aborted) reject(signal.reason);
   });
   // In contrast to the methods of what was returned, `await` is not the application's.
   const answer = (async () => await value)();
-  return await Promise.race([answer, ended]).finally(() => clearTimeout(timer));
+  return await unlessAborted(Promise.race([answer, ended]), signal).finally(() => clearTimeout(timer));
 }
