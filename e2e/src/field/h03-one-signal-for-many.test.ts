@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { createTestServer, type TestServer } from '@parlance/server/testing';
-import { afterEach, expect, it, vi } from 'vitest';
+import { afterEach, expect, it } from 'vitest';
 
 /** One signal for all calls of a page or a job. Node warns of a leak if a signal has more than ten listeners. */
 
@@ -49,10 +49,9 @@ async function begins(): Promise<Record<(typeof NAMES)[number], Begin>> {
 
 /** Some calls load their code first. */
 async function untilListening(signal: AbortSignal): Promise<void> {
-  await vi.waitFor(async () => {
-    await test?.clock.advance(100);
-    expect(getEventListeners(signal, 'abort')).toHaveLength(1);
-  });
+  while (getEventListeners(signal, 'abort').length === 0) await test?.clock.advance(100);
+  await test?.clock.advance(100);
+  expect(getEventListeners(signal, 'abort')).toHaveLength(1);
 }
 
 it.each(NAMES)('many calls of %s have one listener, which goes with them', async (name) => {
