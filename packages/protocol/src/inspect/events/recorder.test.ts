@@ -170,6 +170,28 @@ describe('a recorder', () => {
     expect(others(recorder.closed(6, 2, 1006, ''))).toHaveLength(2);
   });
 
+  it('does not take a move for a loss, although the old connection ends before the new one is answered', () => {
+    const move = () => {
+      const recorder = createRecorder();
+      recorder.open(1, 1);
+      recorder.frame(1, 1, 'sent', encodeControl(hello()));
+      recorder.frame(2, 1, 'received', encodeControl(accept()));
+      recorder.open(3, 2);
+      const resume = hello({ sessionId: 's', token: 't', received: 0, attempt: 1 });
+      recorder.frame(3, 2, 'sent', encodeControl(resume));
+      expect(others(recorder.closed(4, 1, 4409, ''))).toHaveLength(1);
+      return recorder;
+    };
+    const moved = others(move().frame(5, 2, 'received', encodeControl(accept({ recovered: true }))));
+    expect(moved).toMatchObject([{ event: 'replay', gapMs: undefined }, { state: 'established' }]);
+    expect(others(move().closed(5, 2, 1006, ''))).toContainEqual({
+      event: 'state',
+      state: 'suspended',
+      session: 'sess_1',
+      windowMs: 120_000,
+    });
+  });
+
   it('has codec, tokens, sizes and bytes of a frame as members', () => {
     const recorder = createRecorder();
     const tokens = Uint8Array.of(0x10, 0, 1, 0xb2, 0x4d);

@@ -58,6 +58,8 @@ export function createRecorder(options: RecorderOptions = {}): Recorder {
   /** The session that is established or suspended. */
   let present: { readonly id: string; readonly windowMs: number; readonly connection: number } | undefined;
   let suspendedSince: number | undefined;
+  /** The newest connection that is to carry a session. */
+  let offered = 0;
   /** Connections that are open. */
   const opened = new Set<number>();
   /** Connections on which the session has ended. */
@@ -88,11 +90,9 @@ export function createRecorder(options: RecorderOptions = {}): Recorder {
   };
 
   const take = (time: number, connection: number, step: SessionStep): InspectionEvent[] => {
-    if (step.kind === 'offered') return [];
-    if (step.kind === 'ending') {
-      ending.add(connection);
-      return [];
-    }
+    if (step.kind === 'offered') offered = connection;
+    if (step.kind === 'ending') ending.add(connection);
+    if (step.kind === 'offered' || step.kind === 'ending') return [];
     present = { id: step.sessionId, windowMs: step.windowMs, connection };
     const isResumed = step.kind === 'resumed' || undefined;
     const established = state(time, { state: 'established', session: step.sessionId, isResumed });
@@ -149,7 +149,9 @@ export function createRecorder(options: RecorderOptions = {}): Recorder {
       // The session may have continued over another connection before this one was closed.
       if (present === undefined || present.connection !== connection) return events;
       const { id, windowMs } = present;
-      if (hasEnded || windowMs === 0) {
+      // A session that moves may be left by the old connection before the answer comes on the new one.
+      if (!hasEnded && opened.has(offered)) present = { id, windowMs, connection: offered };
+      else if (hasEnded || windowMs === 0) {
         present = undefined;
         events.push(state(time, { state: 'closed', session: id }));
       } else {
