@@ -47,6 +47,7 @@ function sleep(ms: number): void {
 const SIGNS: readonly (readonly [string, (page: ReturnType<typeof stubPage>) => void])[] = [
   ['the page becomes visible', ({ document }) => document.dispatchEvent(new Event('visibilitychange'))],
   ['the browser is online', ({ window }) => window.dispatchEvent(new Event('online'))],
+  ['the browser is offline', ({ window }) => window.dispatchEvent(new Event('offline'))],
   ['the page is shown', ({ window }) => window.dispatchEvent(new Event('pageshow'))],
   ['the machine has slept', () => sleep(60_000)],
 ];

@@ -202,7 +202,7 @@ export class Dialer {
     if (this.#cancelRetry !== undefined) this.#retry();
   }
 
-  /** The network or the page is back, or the machine has slept: connections may be gone without a word. */
+  /** The network has gone, the network or the page is back, or the machine has slept: connections may be gone without a word. */
   handleSignOfLife(): void {
     const { session, clock } = this.#options;
     const dialing = this.#dialing;

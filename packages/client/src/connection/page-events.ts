@@ -1,6 +1,6 @@
 /** Events of the page that a session belongs to; other runtimes have none. */
 export interface PageListener {
-  /** The network or the page is back: try to connect at once. */
+  /** The network has gone, or the network or the page is back: ask the server at once whether it is there, and try to connect. */
   onSignOfLife(): void;
   /** The page is discarded, and its sessions with it, unless `isCached`: it may then return. */
   onGone(isCached: boolean): void;
@@ -12,21 +12,20 @@ export interface PageListener {
 export function watchPage({ onSignOfLife: listener, onGone, onBack }: PageListener): () => void {
   const { window, document } = globalThis as { window?: EventTarget; document?: Document };
   if (window === undefined || document === undefined) return () => {};
-  const onVisible = () => {
-    if (document.visibilityState === 'visible') listener();
-  };
+  const over = new AbortController();
+  const { signal } = over;
   const isCached = (event: Event) => (event as PageTransitionEvent).persisted === true;
-  const onPageHide = (event: Event) => onGone(isCached(event));
+  window.addEventListener('online', listener, { signal });
+  window.addEventListener('offline', listener, { signal });
+  window.addEventListener('pagehide', (event) => onGone(isCached(event)), { signal });
   // The browser closed the connection when the page went into the back/forward cache.
-  const onPageShow = (event: Event) => (isCached(event) ? onBack() : listener());
-  window.addEventListener('pagehide', onPageHide);
-  window.addEventListener('online', listener);
-  window.addEventListener('pageshow', onPageShow);
-  document.addEventListener('visibilitychange', onVisible);
-  return () => {
-    window.removeEventListener('pagehide', onPageHide);
-    window.removeEventListener('online', listener);
-    window.removeEventListener('pageshow', onPageShow);
-    document.removeEventListener('visibilitychange', onVisible);
-  };
+  window.addEventListener('pageshow', (event) => (isCached(event) ? onBack() : listener()), { signal });
+  document.addEventListener(
+    'visibilitychange',
+    () => {
+      if (document.visibilityState === 'visible') listener();
+    },
+    { signal },
+  );
+  return () => over.abort();
 }

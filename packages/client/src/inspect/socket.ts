@@ -19,10 +19,11 @@ export interface SocketWatcher {
 /**
  * A WebSocket class that reports to `watcher`. The session does not notice: an error of the watcher is printed, once.
  *
- * @param WebSocket the class to extend: that of the runtime, or that of `ws`.
+ * @param WebSocket the class to extend: that of the runtime, that of `ws`, or one that is watched already.
  */
 export function watchSockets(WebSocket: WebSocketConstructor, watcher: SocketWatcher): WebSocketConstructor {
   let connections = 0;
+  const { watchTransport = (each) => each } = WebSocket as Partial<WatchingClass>;
   const onThrown = createFaultPrinter();
   const tell = (report: () => unknown) => {
     notify(report, onThrown);
@@ -30,7 +31,7 @@ export function watchSockets(WebSocket: WebSocketConstructor, watcher: SocketWat
 
   const Watching: WebSocketConstructor & WatchingClass = class extends WebSocket {
     static watchTransport(transport: ClientTransport): ClientTransport {
-      return watched(transport, watcher, tell, () => ++connections);
+      return watched(watchTransport(transport), watcher, tell, () => ++connections);
     }
 
     readonly #connection = ++connections;

@@ -163,4 +163,14 @@ describe('connections over HTTP of a client with a tapped WebSocket', () => {
       [2, 'closed', 4409],
     ]);
   });
+
+  it('are told to each class if a tapped one is tapped again', () => {
+    const told: string[] = [];
+    const watch = (name: string) => (event: InspectionEvent) => told.push(`${name} ${event.event}`);
+    const Tapped = tap(tap(FakeSocket, watch('inner')), watch('outer'));
+    const memory = new MemoryTransport({ takesHello: true }, 'http');
+    const http = (Tapped as unknown as WatchingClass).watchTransport(memory);
+    http.open(new URL('wss://host/session'), () => undefined, { ...EVENTS, onOpen() {} });
+    expect(told.sort()).toEqual(['inner connection', 'outer connection']);
+  });
 });
