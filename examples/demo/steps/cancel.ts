@@ -17,6 +17,6 @@ export async function showCancel(url: string, { model, cancelled }: Answerer, re
   for (let i = 0; i < 100 && !isOver(); i++) {
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
-  report.line('The client left the loop after 3 parts. Nothing else was called.');
-  report.check('the model was told to stop, and no stream is open', isOver());
+  report.line('The client stopped reading after 3 pieces, and called nothing else.');
+  report.check('the model was told to stop, and nothing is left open', isOver());
 }

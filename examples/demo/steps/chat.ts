@@ -18,7 +18,7 @@ const TURNS = 12;
 /**
  * Sends a conversation as TokenNative, as M2M v1, and with the default codec; the server echoes it.
  *
- * @returns how much smaller the requests are than with gzip, such as `74 %`.
+ * @returns how much smaller the requests are than with gzip, such as `−74 %`.
  */
 export async function showChat(
   url: string,
@@ -28,7 +28,7 @@ export async function showChat(
 ): Promise<string> {
   const requests = buildConversation(nodeModules, TURNS);
   const last = requests.at(-1) as ChatRequest;
-  report.section(`Savings: a chat of ${TURNS} turns, each with the whole history`);
+  report.section(`Savings: ${TURNS} requests of a chat, each with all before it`);
   await using session = await connect(url, { WebSocket });
   const rows: (string | number)[][] = [];
   let saved = '';
@@ -36,13 +36,13 @@ export async function showChat(
     routed.length = 0;
     const { sent, json, gzip, equal } = await echo(session, requests, algorithm);
     const name = algorithm === 'auto' ? 'default' : algorithm;
-    saved = percentOf(1 - sent / gzip);
-    rows.push([name, json, gzip, sent, bar(sent / json), percentOf(1 - sent / json), saved]);
+    saved = changeOf(sent / gzip);
+    rows.push([name, json, gzip, sent, bar(sent / json), changeOf(sent / json), saved]);
     report.check(`${name}: all ${requests.length} requests came back unchanged`, equal);
     if (algorithm === 'M2M') {
       const record = routed.at(-1);
       report.check(
-        'the server read model, roles and max_tokens from the header alone',
+        'the server read model, roles and max_tokens without decoding the rest',
         record?.model === last.model &&
           record.maxTokens === last.max_tokens &&
           record.roles?.join() === last.messages.map((message) => message.role).join(),
@@ -50,22 +50,23 @@ export async function showChat(
       );
     }
   }
-  report.table(['codec', 'JSON, bytes', 'gzip', 'sent', '', 'less than JSON', 'less than gzip'], rows);
+  report.table(['codec', 'JSON', 'gzip', 'sent', '', 'to JSON', 'to gzip'], rows);
   report.line(
-    'By default, both ends keep earlier messages, so only new text is sent: savings begin with the history.',
+    'TOKEN_NATIVE sends words as the numbers of a tokenizer. M2M has a short header for routers. By default, both ends keep earlier messages, and only new text is sent.',
   );
   report.line(
-    'These are requests without the framing of WebSockets and HTTP, gzip at level 6 of each; most apps send them uncompressed.',
+    'Counted are the bytes of the bodies of requests, without headers and frames. gzip has each by itself; most apps send them uncompressed. `npm run bench -- savings` counts every byte.',
   );
-  report.line('npm run bench -- savings counts whole chats with all framing, by a TCP proxy.');
   return saved;
 }
 
-function percentOf(part: number): string {
-  return `${(part * 100).toFixed(0)} %`;
+/** @param part of the whole, such as 0.26 for `−74 %`. */
+function changeOf(part: number): string {
+  const percent = Math.round((part - 1) * 100);
+  return `${percent < 0 ? '−' : '+'}${Math.abs(percent)} %`;
 }
 
-const BAR = 20;
+const BAR = 12;
 
 /** @param part of the whole, from 0 to 1. */
 function bar(part: number): string {

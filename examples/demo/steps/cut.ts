@@ -1,6 +1,6 @@
 import { connect } from '@parlance/client';
 import WebSocket from 'ws';
-import { duration, number } from '../../../packages/ui/src/shared/format.js';
+import { number } from '../../../packages/ui/src/shared/format.js';
 import type { Answerer } from '../answerer.js';
 import type { ChatRequest } from '../chat-completion.js';
 import type { Report } from '../report.js';
@@ -43,7 +43,7 @@ export async function showCut(url: string, { model, isEmbedded }: Answerer, repo
     }
   }
   report.line(
-    `Cut after ${BEFORE} parts, back after ${duration(goneMs ?? 0)}: ${number(parts - BEFORE)} more parts.`,
+    `Cut after ${BEFORE} pieces of the answer, back after ${Math.round(goneMs ?? 0)} ms, then ${number(parts - BEFORE)} more.`,
   );
   report.check(
     'the same session continued, over a second connection',
@@ -53,6 +53,6 @@ export async function showCut(url: string, { model, isEmbedded }: Answerer, repo
   report.check(
     'nothing is missing, and nothing came twice',
     isEmbedded ? text === answerTo(question) : parts > BEFORE,
-    `${number(parts)} parts`,
+    `${number(parts)} pieces`,
   );
 }

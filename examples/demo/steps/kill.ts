@@ -34,7 +34,7 @@ export async function showKill(report: Report): Promise<void> {
   };
   let server = await start();
   try {
-    report.line(`It is process ${server.pid}, and its sessions are in a file of SQLite.`);
+    report.line(`The server is process ${server.pid}. It keeps its sessions in a SQLite file.`);
     const session = await connect(`ws://127.0.0.1:${port}/session`, {
       WebSocket,
       reconnect: { minDelayMs: 5, maxDelayMs: 100, connectWithinMs: 60_000 },
@@ -47,7 +47,7 @@ export async function showKill(report: Report): Promise<void> {
       text += part.text;
       if (!KILLS.includes(++words)) continue;
       await server.kill();
-      report.line(`kill -9 ${server.pid} after ${words} words, and the command that started it once more.`);
+      report.line(`After ${words} words: kill -9 ${server.pid}, then started again by the same command.`);
       server = await start();
     }
     report.check(

@@ -31,10 +31,10 @@ export async function showSdk(url: string, { model, isEmbedded }: Answerer, repo
   const bytes = session.stats().received.wireBytes - before;
   report.line(text);
   report.check(
-    `${chunks} chunks make up the complete answer`,
+    `${chunks} pieces make up the complete answer`,
     expected === undefined ? text !== '' : text === expected,
   );
-  report.line(`${number(bytes)} bytes on the socket, ${number(json)} as server-sent events, uncompressed`);
+  report.line(`${number(bytes)} bytes on the connection; as an HTTP stream, uncompressed: ${number(json)}`);
 
   const whole = await openai.chat.completions.create({ model, messages });
   report.check(

@@ -13,7 +13,7 @@ interface NamedTensor {
 
 /** (e) Sends a hidden state and a KV-cache as AVP frames; they come back bit for bit. */
 export async function showTensors(url: string, report: Report): Promise<void> {
-  report.section('Tensors as AVP frames');
+  report.section('Tensors: arrays of numbers from inside a model');
   await using session = await connect(url, { WebSocket });
   const rows: (string | number)[][] = [];
   for (const { name, tensor } of [hiddenState(), keyValueCache()]) {
@@ -36,7 +36,10 @@ export async function showTensors(url: string, report: Report): Promise<void> {
     );
     if (name === 'KV-cache' && received !== undefined) {
       const cache = decodeKvCache(received.data);
-      report.check('KV-cache: the header is readable', cache.numLayers === 2 && cache.seqLen === 16);
+      report.check(
+        'KV-cache: its header tells how many layers and tokens it has',
+        cache.numLayers === 2 && cache.seqLen === 16,
+      );
     }
   }
   report.table(['tensor', 'dtype', 'shape', 'bytes', 'on the socket'], rows);
