@@ -49,9 +49,21 @@ async function hiddenControls(page: Page): Promise<string[]> {
   });
 }
 
+/** What an animation, a transition or smooth scrolling moves. */
+async function moving(page: Page): Promise<string[]> {
+  return await page.evaluate(() => {
+    const moves = (element: Element) =>
+      [undefined, '::before', '::after'].some((part) => {
+        const { animationName, transitionDuration, scrollBehavior } = getComputedStyle(element, part);
+        return animationName !== 'none' || /[1-9]/.test(transitionDuration) || scrollBehavior === 'smooth';
+      });
+    return [...document.querySelectorAll('*')].filter(moves).map(({ outerHTML }) => outerHTML.slice(0, 120));
+  });
+}
+
 /**
- * Expects that a state has no violations in both schemes, and at no width, from either side and at twice the size, horizontal scrolling or a
- * hidden control. @param name unique.
+ * Expects that a state has no violations in both schemes, that nothing moves for people who want that, and that there is at no width, from
+ * either side and at twice the size, horizontal scrolling or a hidden control. @param name unique.
  */
 export async function look(page: Page, name: string): Promise<void> {
   const shoot = async (variant: string) => {
@@ -65,7 +77,8 @@ export async function look(page: Page, name: string): Promise<void> {
   }
   await page.emulateMedia({ colorScheme: 'light', forcedColors: 'active' });
   await shoot('forced');
-  await page.emulateMedia({ forcedColors: 'none' });
+  await page.emulateMedia({ forcedColors: 'none', reducedMotion: 'reduce' });
+  expect([name, ...(await moving(page))]).toEqual([name]);
   for (const width of WIDTHS) {
     await page.setViewportSize({ width, height: HEIGHT });
     await expectFits(page, `${name}-${width}`);

@@ -250,7 +250,7 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
       await finished(page, 1);
       expect(await answerText(page)).toBe(whole);
       expect(site.sessions).not.toBe(old);
-      await page.getByText(/^server replaced in [\d.]+\ss.* · nothing missing$/).waitFor();
+      await page.getByText(/^moved to another connection in [\d.]+\ss.* · nothing missing$/).waitFor();
       await expect.poll(() => [...site.sessions.sessions.keys()]).toEqual(ids);
       await state(page, 'connected');
       await ask(page, COST);

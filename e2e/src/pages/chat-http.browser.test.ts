@@ -1,11 +1,19 @@
+import { createServer as createHttpServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+import { createUserInterface } from '@parlance/server/ui';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createAnswerer } from '../../../examples/demo/answerer.js';
+import { sessionsAt } from '../../../examples/demo/chat-options.js';
+import { withSum } from '../../../examples/demo/responder.js';
+import { BUILT_PAGES } from '../../../scripts/build-ui.js';
 import { answerText, ask, ChatPages, finished, state } from '../kit/chat-driver.js';
 import { chromiumMissing } from '../kit/chat-page.js';
 import { type Serving, startServing } from '../kit/cli-process.js';
 import { type CuttingProxy, createCuttingProxy } from '../kit/cutting-proxy.js';
 
-/** The chat page of `parlance serve` in a network that forbids WebSockets, in a real browser. */
+/** The chat page in a network that forbids WebSockets, and what is the same over both transports, in a real browser. */
 
 const missing = chromiumMissing();
 if (missing !== undefined) {
@@ -85,5 +93,79 @@ describe.skipIf(missing !== undefined)('the chat page of parlance serve', () => 
     await state(page, 'connected');
     await statusOf(page).toBe('Live');
     expect(complaints).toEqual([]);
+  });
+
+  describe.each(['a WebSocket', 'HTTP'])('over %s', (transport) => {
+    async function reading(url = `http://127.0.0.1:${proxy.port}/`): Promise<Page> {
+      const { page } = await pages.visit('about:blank');
+      if (transport === 'HTTP') await page.addInitScript(BLOCKED);
+      await page.goto(url);
+      await state(page, 'connected');
+      await statusOf(page).toBe(transport === 'HTTP' ? 'Live over HTTP' : 'Live');
+      return page;
+    }
+
+    it('“Show me” loses the connection and nothing else of the page, and the answer is whole', async () => {
+      const page = await reading();
+      await page.evaluate(() => Object.assign(window, { given: [fetch, WebSocket] }));
+      await page.locator('#break > summary').click();
+      await page.locator('#show-me').click();
+      await state(page, 'suspended');
+      const seen = await page.evaluate(async () => {
+        const [givenFetch, GivenSocket] = (window as unknown as { given: unknown[] }).given;
+        const isSame = fetch === givenFetch && WebSocket === GivenSocket;
+        return { isSame, status: (await fetch('/')).status, state: document.body.dataset['state'] };
+      });
+      expect(seen).toEqual({ isSame: true, status: 200, state: 'suspended' });
+      await finished(page, 1);
+      await page.getByText(/^connection lost for [\d.]+\ss.* · nothing missing$/).waitFor();
+      await expect.poll(() => page.locator('#break-told').textContent()).toMatch(/^Back\./);
+    });
+
+    it('says that the browser is offline, and continues as soon as it is not', async () => {
+      const page = await reading();
+      await ask(page, LONG);
+      await begun(page);
+      await page.context().setOffline(true);
+      await statusOf(page).toBe('This browser is offline');
+      await page.context().setOffline(false);
+      await statusOf(page).toMatch(/^(?:Back|Live)/);
+      await finished(page, 1);
+      await expect.poll(() => page.locator('#notice').isVisible()).toBe(false);
+    });
+
+    it('says that the session has moved if its server asks for that', async () => {
+      const http = createHttpServer();
+      const next = sessionsAt(http, withSum(createAnswerer({ delayMs: 25 }).onRequest));
+      const first = next();
+      let present = first;
+      const pagesOf = createUserInterface({ folder: BUILT_PAGES });
+      http.on('request', (request, response) => {
+        if (!present.sessions.respond(request, response) && !pagesOf(request, response))
+          response.writeHead(404).end();
+      });
+      await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
+      pages.use({
+        async [Symbol.asyncDispose]() {
+          await present.sessions.close();
+          http.closeAllConnections();
+          await new Promise((resolve) => http.close(resolve));
+        },
+      });
+      const page = await reading(`http://127.0.0.1:${(http.address() as AddressInfo).port}/`);
+      await ask(page, LONG);
+      await begun(page);
+      const ids = [...first.sessions.sessions.keys()];
+      first.detach();
+      present = next();
+      await first.hasNext;
+      const drained = first.sessions.drain({ timeoutMs: 60_000, returnWithinMs: 500 });
+      await finished(page, 1);
+      await page.getByText(/^moved to another connection in [\d.]+\ss.* · nothing missing$/).waitFor();
+      expect(await page.locator('.mark').count()).toBe(1);
+      await drained;
+      await first.sessions.close();
+      await expect.poll(() => [...present.sessions.sessions.keys()]).toEqual(ids);
+    });
   });
 });

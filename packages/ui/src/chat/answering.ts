@@ -1,7 +1,7 @@
 import type { ClientSession } from '@parlance/client';
 import { createPainter } from '../shared/paint.js';
-import { CuttableSocket } from './break.js';
 import { isNews, type Piece, type Turn, type TurnReply, take, wordsOf } from './conversation.js';
+import { CuttableSocket } from './cuttable-socket.js';
 import { isWhole } from './endings.js';
 import type { Interruptions } from './interruptions.js';
 import { loadModel } from './load-model.js';

@@ -1,5 +1,6 @@
 import { byId, create } from '../shared/dom.js';
 import { tabName } from '../shared/profile.js';
+import { CuttableSocket } from './cuttable-socket.js';
 
 /** The card with which people break the connection. Only the demo's server carries out what the page cannot. */
 export interface BreakCard {
@@ -17,44 +18,9 @@ export interface BreakEvents {
   letters(): number | undefined;
 }
 
-/** How much of an answer is read before {@link CuttableSocket.cut}. */
+/** How much of an answer is read before it is cut. */
 const READ_LETTERS = 250;
-/** How long a page that has cut itself off stays away, in milliseconds. */
-const AWAY_MS = 3_000;
 const LOOK_MS = 100;
-
-/** WebSockets that the page can lose: the demo's server does that itself, others do not. */
-export class CuttableSocket extends WebSocket {
-  static #present: CuttableSocket | undefined;
-  static #awayUntil = 0;
-  /** Sees each message, and the close, before the client does. */
-  static onEvent: ((socket: WebSocket, event: Event) => void) | undefined;
-
-  constructor(url: string | URL, protocols?: string | string[]) {
-    const isAway = performance.now() < CuttableSocket.#awayUntil;
-    // No session is there, so the attempt fails as if no server were.
-    super(isAway ? new URL('/away', url) : url, protocols);
-    if (!isAway) CuttableSocket.#present = this;
-    this.onmessage = this.onclose = (event: Event) => CuttableSocket.onEvent?.(this, event);
-  }
-
-  /** The newest one, if it is open. */
-  static get open(): WebSocket | undefined {
-    const present = CuttableSocket.#present;
-    return present?.readyState === WebSocket.OPEN ? present : undefined;
-  }
-
-  static cut(): void {
-    CuttableSocket.#awayUntil = performance.now() + AWAY_MS;
-    // The client would come back over HTTP, and at once.
-    const { fetch } = globalThis;
-    globalThis.fetch = () => Promise.reject(new TypeError('this page has cut itself off'));
-    setTimeout(() => {
-      globalThis.fetch = fetch;
-    }, AWAY_MS);
-    CuttableSocket.#present?.close();
-  }
-}
 
 const { demo, freezeMs = '0' } = document.documentElement.dataset;
 
@@ -115,7 +81,7 @@ export function createBreakCard({ onFreeze, ask, letters }: BreakEvents): BreakC
   add('reload', 'Reload this page', 'the answer continues', () => location.reload());
   if (demo !== undefined)
     add('restart', 'Replace the server', 'another one takes over', () => wish('restart'));
-  else told.textContent = 'Or switch off your network for a while, in mid-answer.';
+  else told.textContent = 'You can also switch off your network in mid-answer.';
 
   return {
     setConnected(isConnected) {

@@ -7,7 +7,7 @@ export interface Interruptions {
    * The connection is lost, while this answer was being written.
    *
    * @param silentMs how long nothing had been heard; 0 unless that was noticed.
-   * @param isMove its server has asked the page to move to another one.
+   * @param isMove the session has left the connection for another one.
    */
   lose(turn: Turn | undefined, silentMs: number, isMove: boolean): void;
   /** The connection is back. Returns what has happened if no answer was being written. */
@@ -31,7 +31,7 @@ const SILENCE_MS = 1_500;
 const LOST = 'connection lost';
 const ENDED = 'session lost';
 const RELOADED = 'page loaded again';
-const MOVED = 'server replaced';
+const MOVED = 'moved to another connection';
 /** The word between one of these and its duration. @default for */
 const TOOK: Readonly<Partial<Record<string, string>>> = {
   [ENDED]: 'after',

@@ -2,12 +2,13 @@ import type { ClientSession, WebSocketConstructor } from '@parlance/client';
 import { byId } from '../shared/dom.js';
 import { count } from '../shared/format.js';
 import { askWritten, createAnswering } from './answering.js';
-import { CuttableSocket, createBreakCard } from './break.js';
+import { createBreakCard } from './break.js';
 import { createComposer, LONG_ANSWER } from './composer.js';
 import { createSetup } from './composing/setup.js';
 import { createShortcuts } from './composing/shortcuts.js';
 import { createThemeSwitch } from './composing/theme.js';
 import { type Attachment, createForeignTurn, createTurn, type Turn, wordsOf } from './conversation.js';
+import { type Connection, CuttableSocket } from './cuttable-socket.js';
 import { stageOf } from './endings.js';
 import { createChatList } from './history/chat-list.js';
 import { Chats } from './history/chats.js';
@@ -19,7 +20,7 @@ import { createNotice } from './notice.js';
 import { createPanel } from './panel.js';
 import { NO_READING } from './proof/reading.js';
 import { createSessionLink, type LinkState, PING_MS } from './session-link.js';
-import { createSilence, type Hearing, sayQuiet } from './silence.js';
+import { createSilence, type Hearing, isDeaf, sayQuiet } from './silence.js';
 import { createLight } from './status.js';
 import { arrive } from './tab.js';
 import { createTraffic } from './traffic.js';
@@ -39,8 +40,12 @@ const traffic = createTraffic();
 let session: ClientSession | undefined;
 /** Of the files of one question: browsers and APIs take not much more. */
 const MAX_FILE_BYTES = 8_000_000;
-/** That of the present connection, or the last one; none over HTTP. */
-let socket: WebSocket | undefined;
+/** That of the session, or its last one. */
+let connection: Connection | undefined;
+/** A move that takes longer has failed, in milliseconds. */
+const MOVE_MS = 1_000;
+/** A shorter silence gets no mark, in milliseconds. */
+const SILENCE_MS = 1_000;
 /** How often the present session was resumed. */
 let resumed = 0;
 /** The question that is being edited. */
@@ -167,17 +172,18 @@ function handleLinkState(state: LinkState): void {
   document.body.dataset['state'] = state.name;
   const { hearing } = silence;
   // A server that drains has the page open another connection first; so does a page over HTTP that can have a WebSocket.
-  const { open } = CuttableSocket;
-  const isMove = state.name === 'suspended' && socket !== undefined && open !== undefined && open !== socket;
-  if (state.name === 'connected') socket = state.session.transport === 'websocket' ? open : undefined;
+  const { newest } = CuttableSocket;
+  const isMove = state.name === 'suspended' && newest !== undefined && newest !== connection;
+  const movesUntil = isMove ? Date.now() + MOVE_MS : 0;
+  if (state.name === 'connected') connection = newest;
   silence.setConnected(state.name === 'connected');
-  light.show(state, silence.hearing);
+  light.show(state, silence.hearing, movesUntil);
   breakCard.setConnected(state.name === 'connected');
-  notice.show(state, isMove);
+  notice.show(state, movesUntil);
   // Messages sent while the session is suspended go out when it resumes.
   composer.setConnected(state.name === 'connected' || state.name === 'suspended', state.name);
   if (state.name === 'suspended')
-    interruptions.lose(answering.turn, hearing.name === 'unknown' ? hearing.ms : 0, isMove);
+    interruptions.lose(answering.turn, isDeaf(hearing) ? hearing.ms : 0, isMove);
   if (state.name !== 'connected' || session === undefined) return;
   resumed = state.since === 'resumed' ? resumed + 1 : 0;
   traffic.follow(session);
@@ -202,10 +208,10 @@ function handleLinkState(state: LinkState): void {
 function handleHearing(before: Hearing): void {
   const { hearing } = silence;
   document.body.classList.toggle('silent', hearing.name !== 'live');
-  const isBack = before.name === 'unknown' && hearing.name !== 'unknown';
+  const isBack = isDeaf(before) && before.ms >= SILENCE_MS && !isDeaf(hearing);
   // After a loss, its own mark says how long that took.
   if (isBack && answering.turn !== undefined && link.state.name === 'connected')
-    interruptions.hear(answering.turn, before.ms);
+    interruptions.hear(answering.turn, before.heardMs);
   light.show(link.state, hearing);
   log.tell(answering.turn, link.state.name === 'connected' ? sayQuiet(hearing) : '');
 }

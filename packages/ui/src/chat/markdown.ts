@@ -95,6 +95,7 @@ export function render({ source, tokens }: Block, showing: Showing): DocumentFra
     link.rel = 'noreferrer noopener';
   }
   for (const box of fragment.querySelectorAll('input')) {
+    box.closest('li')?.classList.add('task');
     if (box.type !== 'checkbox') box.remove();
     else box.replaceWith(box.checked ? '☑' : '☐');
   }

@@ -5,12 +5,12 @@ import { enterToken, isOwn } from '../shared/profile.js';
 import { createAttempts } from './attempts.js';
 
 import { BLOCKED, type LinkState } from './session-link.js';
-import { nextTry } from './status.js';
+import { nextTry, OFFLINE } from './status.js';
 
 /** Explains why there is no connection, what happens next, and what the user can do. */
 export interface Notice {
-  /** @param isMove another connection is open already, to which the server has asked this page to go. */
-  show(state: LinkState, isMove: boolean): void;
+  /** @param movesUntil until when another connection may take over, in Unix milliseconds; 0 if none does. */
+  show(state: LinkState, movesUntil: number): void;
   /** Shows how much time is left. @param now Unix milliseconds. */
   tick(now: number): void;
 }
@@ -22,9 +22,6 @@ export interface NoticeEvents {
   onToken(): void;
   isAnswering(): boolean;
 }
-
-/** A move that takes longer has failed, in milliseconds. */
-const MOVE_MS = 1_000;
 
 export function createNotice(server: string, { onRetry, onToken, isAnswering }: NoticeEvents): Notice {
   const box = byId('notice');
@@ -83,10 +80,10 @@ export function createNotice(server: string, { onRetry, onToken, isAnswering }: 
 
   return {
     tick,
-    show(state, isMove) {
+    show(state, movesUntil) {
       shown = state;
       facts.replaceChildren();
-      quietUntil = isMove ? Date.now() + MOVE_MS : 0;
+      quietUntil = movesUntil;
       box.hidden = state.name === 'connecting' || state.name === 'connected';
       tokenForm.hidden = true;
       byId('notice-retry').hidden = false;
@@ -174,7 +171,7 @@ function suspendedTexts(
 ): [title: string, text: string] {
   if (!isRefused)
     return [
-      'Connection lost.',
+      navigator.onLine ? 'Connection lost.' : `${OFFLINE}.`,
       `${isAnswering ? 'If the server is up, it continues writing. ' : ''}This page reconnects.`,
     ];
   return [

@@ -19,6 +19,8 @@ export type Hearing =
   | { readonly name: 'live' }
   /** Nothing arrives of an answer for so long, which may be the model's doing. */
   | { readonly name: 'waiting'; readonly ms: number; readonly heardMs: number }
+  /** The browser has been offline for so long, and nothing has arrived since. A server on the same machine may still be reached. */
+  | { readonly name: 'offline'; readonly ms: number; readonly heardMs: number }
   /** Nothing at all has arrived for so long, although the server was asked: it is not known whether there is a connection. */
   | { readonly name: 'unknown'; readonly ms: number; readonly heardMs: number };
 
@@ -43,6 +45,11 @@ export function sayQuiet(hearing: Hearing): string {
   return `Nothing of this answer has come for ${seconds(ms)}.${more}`;
 }
 
+/** Whether nothing is heard although something should be. */
+export function isDeaf(hearing: Hearing): hearing is Extract<Hearing, { name: 'offline' | 'unknown' }> {
+  return hearing.name === 'unknown' || hearing.name === 'offline';
+}
+
 /**
  * @param pingMs the silence after which the server is asked.
  * @param count anything that changes with what arrives, for connections that tell of no frames.
@@ -59,10 +66,19 @@ export function createSilence(
   /** `undefined` if no answer is waited for. */
   let receivedAt: number | undefined;
   let hearing: Hearing = { name: 'live' };
+  /** When the browser went offline. */
+  let offlineAt = 0;
+  window.addEventListener('offline', () => {
+    offlineAt = performance.now();
+    look();
+  });
+  window.addEventListener('online', look);
 
   function now(): Hearing {
     const at = performance.now();
     const heardMs = at - heardAt;
+    if (looking !== undefined && !navigator.onLine && heardAt <= offlineAt)
+      return { name: 'offline', ms: at - offlineAt, heardMs };
     if (looking !== undefined && heardMs >= pingMs + ANSWER_MS)
       return { name: 'unknown', ms: heardMs, heardMs };
     if (receivedAt !== undefined && at - receivedAt >= WAITING_AFTER_MS)
@@ -93,7 +109,7 @@ export function createSilence(
     },
     hear() {
       heardAt = performance.now();
-      if (hearing.name === 'unknown') look();
+      if (isDeaf(hearing)) look();
     },
     begin: receive,
     receive,

@@ -42,9 +42,9 @@ export function smaller(socket: number, other: number, name: string): string {
   return `${Math.abs(percent)}${NO_BREAK}% ${percent > 0 ? 'less' : 'more'} than ${name}`;
 }
 
-/** `0.8 s`, then `12 s` and `3 min`. */
+/** `0.8 s`, then `12 s` and `3 min`. Less than `0.1 s` is rounded up. */
 export function duration(ms: number): string {
-  if (ms < 10_000) return `${(ms / 1000).toFixed(1)}${NO_BREAK}s`;
+  if (ms < 10_000) return `${((ms > 0 ? Math.max(100, ms) : 0) / 1000).toFixed(1)}${NO_BREAK}s`;
   return ms < 120_000 ? `${Math.round(ms / 1000)}${NO_BREAK}s` : `${Math.round(ms / 60_000)}${NO_BREAK}min`;
 }
 
