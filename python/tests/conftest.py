@@ -7,6 +7,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import struct
 import subprocess
 import sys
 import threading
@@ -19,6 +20,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import parlance
+from parlance.codecs import avp
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Where `scripts/python.ts` has bundled the programs, which start in a sixth of the processor time then.
@@ -73,6 +75,18 @@ def command_of(program: str) -> list[str]:
     if BUNDLED is not None:
         return ["node", str(Path(BUNDLED, program).with_suffix(".mjs"))]
     return ["node", "--import", "tsx", "--conditions=@parlance/source", str(ROOT / program)]
+
+
+def decode_avp(frame: bytes, most: int) -> tuple[avp.AvpMetadata, bytes | bytearray]:
+    """Read a whole frame of exactly these bytes; from a link its head and its body come one after the other."""
+    if len(frame) < avp.HEADER:
+        raise parlance.ParlanceError("truncated", "an AVP frame without its header")
+    total, size = struct.unpack_from("<II", frame, 4)
+    avp.decode_head(frame[: avp.HEADER + min(size, total)])
+    if len(frame) - avp.HEADER != total:
+        code = "truncated" if len(frame) - avp.HEADER < total else "trailing_bytes"
+        raise parlance.ParlanceError(code, "the length of an AVP frame")
+    return avp.open_frame(frame[: avp.HEADER + size], frame[avp.HEADER + size :], most)
 
 
 class Server:

@@ -15,7 +15,7 @@ from avp.codec import decode, encode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import ROOT, command_of
+from conftest import ROOT, command_of, decode_avp
 from parlance.codecs import avp
 
 MOST = 2**20
@@ -77,7 +77,7 @@ def check(message: Any, payload: bytes, fields: dict[str, Any]) -> None:
 @given(tensors(), st.sampled_from(("NONE", "FAST", "MAX")))
 def test_this_package_reads_frames_of_the_reference(tensor: tuple[bytes, dict[str, Any]], level: str) -> None:
     payload, fields = tensor
-    metadata, read = avp.decode_frame(of_reference(payload, fields, level), MOST)
+    metadata, read = decode_avp(of_reference(payload, fields, level), MOST)
     assert bytes(read) == payload
     assert {name: value for name, value in asdict(metadata).items() if name in fields} == fields
     assert metadata.payload_checksum == zlib.crc32(payload)
@@ -98,6 +98,6 @@ def test_a_frame_passes_through_all_three(
     told, frame = javascript(of_reference(payload, fields, level), compression)
     assert told == {"crc": zlib.crc32(payload), "shape": list(fields["tensor_shape"])}
     check(decode(frame), payload, fields)
-    metadata, read = avp.decode_frame(frame, MOST)
+    metadata, read = decode_avp(frame, MOST)
     assert bytes(read) == payload
     assert {name: value for name, value in asdict(metadata).items() if name in fields} == fields

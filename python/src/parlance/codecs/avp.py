@@ -286,19 +286,6 @@ def open_frame(
     return metadata, body
 
 
-def decode_frame(frame: bytes, most: int) -> tuple[AvpMetadata, bytes | bytearray]:
-    """Read a whole frame of exactly these bytes."""
-    if len(frame) < HEADER:
-        raise ParlanceError("truncated", "an AVP frame without its header")
-    total, size = struct.unpack_from("<II", frame, 4)
-    decode_head(frame[: HEADER + min(size, total)])
-    if len(frame) - HEADER != total:
-        raise ParlanceError(
-            "truncated" if len(frame) - HEADER < total else "trailing_bytes", "the length of an AVP frame"
-        )
-    return open_frame(frame[: HEADER + size], frame[HEADER + size :], most)
-
-
 def metadata_from(fields: Mapping[str, Any]) -> AvpMetadata:
     """Return metadata with the fields that an application names.
 

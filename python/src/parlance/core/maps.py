@@ -159,15 +159,12 @@ class Fields:
         self._map = value
         self._of = of
 
-    def _get(self, name: str) -> Any:
-        return self._map.get(name)
-
     def _wrong(self, name: str, expected: str) -> ParlanceError:
         return ParlanceError("bad_message", f"{self._of}.{name}: expected {expected}")
 
     def text(self, name: str, most: int, least: int = 0) -> str | None:
         """Return a text of `least` to `most` UTF-16 units, or `None`."""
-        value = self._get(name)
+        value = self._map.get(name)
         if value is None:
             return None
         if type(value) is not str or not least <= utf16_length(value) <= most:
@@ -183,7 +180,7 @@ class Fields:
 
     def whole(self, name: str, default: int = 0) -> int:
         """Return a whole number from 0."""
-        value = self._get(name)
+        value = self._map.get(name)
         if value is None:
             return default
         number = whole_of(value)
@@ -193,7 +190,7 @@ class Fields:
 
     def flag(self, name: str, default: bool = False) -> bool:
         """Return a boolean."""
-        value = self._get(name)
+        value = self._map.get(name)
         if value is None:
             return default
         if type(value) is not bool:
@@ -202,7 +199,7 @@ class Fields:
 
     def texts(self, name: str, most: int = 64) -> list[str] | None:
         """Return a list of texts, or `None`."""
-        value = self._get(name)
+        value = self._map.get(name)
         if value is None:
             return None
         if type(value) is not list or len(value) > most or any(type(item) is not str for item in value):
@@ -211,7 +208,7 @@ class Fields:
 
     def wholes(self, name: str, most: int) -> list[int]:
         """Return a list of whole numbers from 0."""
-        value = self._get(name)
+        value = self._map.get(name)
         numbers = [whole_of(item) for item in value] if type(value) is list else None
         if value is None:
             return []
@@ -221,7 +218,7 @@ class Fields:
 
     def map(self, name: str) -> Map | None:
         """Return a map, or `None`."""
-        value = self._get(name)
+        value = self._map.get(name)
         if value is not None and type(value) is not dict:
             raise self._wrong(name, "a map")
         return value
