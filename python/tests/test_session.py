@@ -227,6 +227,23 @@ def test_bad_arguments_are_refused_at_the_call(server: Server) -> None:
     run(main())
 
 
+def test_another_run_is_refused_by_name(server: Server) -> None:
+    session = server.connect()
+
+    async def ask() -> str:
+        async with session:
+            return (await session.request("once", metadata={"test": "echo"})).text
+
+    assert run(ask()) == "once"
+    with pytest.raises(ParlanceError, match=r"another asyncio\.run connects again"):
+        run(ask())
+
+    async def close() -> int:
+        return await session.close()
+
+    assert run(close()) == 0
+
+
 def test_another_thread_is_refused_by_name(server: Server) -> None:
     def call(session: Session) -> str:
         with pytest.raises(ParlanceError, match="run_coroutine_threadsafe") as caught:

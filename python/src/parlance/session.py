@@ -82,7 +82,10 @@ class Session(Verbs):
         return self.open().__await__()
 
     async def __aenter__(self) -> Self:
-        return self if self._task is not None else await self.open()
+        if self._task is None:
+            return await self.open()
+        _ = self._open
+        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -111,22 +114,23 @@ class Session(Verbs):
         """
         if code is not None and not is_application_code(code):
             raise ParlanceError("invalid_argument", f"code: expected 1 to 64 of a-z, 0-9 and _, not {code!r}")
-        endpoint, task = self._endpoint, self._task
-        if endpoint is None or task is None:
+        task = self._task
+        if task is None or self._endpoint is None:
             return 0
-        core = endpoint.core
+        core = self._endpoint.core
         if not task.done():
+            endpoint = self._open
             self._stated = (code, reason)
             core.close(endpoint.driver.now(), code=code, message=reason)
             endpoint.state = "closing"
             endpoint.fail_waiting(ParlanceError("session_closed", "the session is closed"))
             endpoint.driver.stop()
-        try:
-            await asyncio.shield(asyncio.gather(task, return_exceptions=True))
-        except asyncio.CancelledError:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            raise
+            try:
+                await asyncio.shield(asyncio.gather(task, return_exceptions=True))
+            except asyncio.CancelledError:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+                raise
         return len(core.link.outbox.unacknowledged) if core.link is not None else 0
 
     async def detach(self) -> None:

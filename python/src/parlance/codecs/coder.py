@@ -61,7 +61,7 @@ def content_of(body: object) -> Content:
     except UnicodeEncodeError:
         raise ParlanceError("lone_surrogate", "a text has half a surrogate pair") from None
     except (TypeError, ValueError, RecursionError) as error:
-        expected = "a body is a str, bytes, or what json.dumps takes"
+        expected = "a body is a str, bytes, or what json.dumps takes; send_tensor takes arrays"
         raise ParlanceError("invalid_argument", f"{expected}: {error}") from None
 
 
