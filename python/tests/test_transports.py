@@ -25,6 +25,7 @@ from conftest import QUICK, Proxy, Server, run, tally
 from parlance import ParlanceError, driver
 from parlance.core.http_stream import HttpStream
 from parlance.core.records import RecordReader, encode_close, encode_record
+from parlance.transports import dialer
 from parlance.transports.http_connection import HttpConnection
 from parlance.transports.order import Order
 from parlance.transports.web_socket import WebSocket
@@ -229,7 +230,12 @@ class TestOrder:
         assert order.names == ("http", "websocket")
 
 
-def test_a_session_begins_once_over_http_where_no_websocket_passes(networks: dict[str, str]) -> None:
+def test_a_session_begins_once_over_http_where_no_websocket_passes(
+    networks: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "PATIENCE", 0.5)
+    monkeypatch.setattr(dialer, "PATIENCE", 0.5)
+
     async def visit(network: str) -> None:
         async with parlance.connect(networks[network], token=network, reconnect=QUICK) as session:
             assert session.transport == "http"
