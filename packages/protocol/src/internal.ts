@@ -97,6 +97,7 @@ export {
   notify,
   readable,
 } from './base/callbacks.js';
+export { withResolvers } from './base/resolvers.js';
 export { unlessAborted, whenAborted } from './base/when-aborted.js';
 export { createErrorPrinter, reportError } from './endpoint/error-report.js';
 export { loggable, type LoggableError } from './endpoint/loggable.js';

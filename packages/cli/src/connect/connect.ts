@@ -19,6 +19,7 @@ import {
   type SessionState,
   type Subprotocol,
 } from '@parlance/protocol';
+import { withResolvers } from '@parlance/protocol/internal';
 import { WebSocket as LibraryWebSocket } from 'ws';
 import { type ChatMessage, chatRequest, wordsOf } from '../base/chat-request.js';
 import { CommandFailure, describeFailure, ExitCode } from '../base/failure.js';
@@ -78,10 +79,7 @@ async function converse(
   view: ConnectView,
   page: ConnectPage | undefined,
 ): Promise<ExitCode> {
-  let hasClosed: () => void = () => {};
-  const closed = new Promise<void>((resolve) => {
-    hasClosed = resolve;
-  });
+  const { promise: closed, resolve: hasClosed } = withResolvers<void>();
   let session: ClientSession | undefined;
   const tapped = tap(
     PlainSocket,

@@ -6,7 +6,7 @@ import {
   type RequestContext,
   type Session,
 } from '@parlance/protocol';
-import { loggable } from '@parlance/protocol/internal';
+import { loggable, withResolvers } from '@parlance/protocol/internal';
 import {
   type AdminOptions,
   admin,
@@ -74,10 +74,7 @@ export async function serve(options: ServeOptions, terminal: Terminal): Promise<
     keep: (_request, context) => keptAs(context, upstream === undefined),
     authorize: token === undefined ? () => true : undefined,
   });
-  let handleDrain: (why: string) => void = () => {};
-  const drained = new Promise<string>((resolve) => {
-    handleDrain = resolve;
-  });
+  const { promise: drained, resolve: handleDrain } = withResolvers<string>();
   const onRequest = await createResponder({ upstream, apiKey, logger });
   const server = namingFlags(() =>
     createServer({

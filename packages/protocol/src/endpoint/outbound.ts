@@ -1,6 +1,7 @@
 import { parts } from '#parts';
 import { atOnce } from '../base/callbacks.js';
 import { Extension, Subprotocol } from '../base/constants.js';
+import { withResolvers } from '../base/resolvers.js';
 import { whenAborted } from '../base/when-aborted.js';
 import type { BodyCoder, BodyCoderOptions } from '../codec/coder.js';
 import { LateCoder } from '../codec/late-coder.js';
@@ -311,10 +312,7 @@ export class Outbound {
     signal.throwIfAborted();
     const host = this.#host;
     const { channel } = host.core;
-    let reject = (_reason: unknown): void => {};
-    const withdrawn = new Promise<never>((_resolve, rejectIt) => {
-      reject = rejectIt;
-    });
+    const { promise: withdrawn, reject } = withResolvers<never>();
     // It may be withdrawn after the call has resolved.
     withdrawn.catch(() => {});
     const stop = () => {

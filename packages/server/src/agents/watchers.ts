@@ -4,6 +4,7 @@ import {
   type DirectoryQuery,
   decodeChanges,
   newsFields,
+  whenAborted,
 } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../session/endpoint.js';
 import { type Agent, infoOf } from './agent.js';
@@ -163,8 +164,7 @@ export class Watchers {
 
   async *#follow(asker: ServerEndpoint, watcher: Watcher): AsyncGenerator<{ json: unknown }> {
     const { signal, dirty } = watcher;
-    const onAbort = () => watcher.wake();
-    signal.addEventListener('abort', onAbort);
+    const free = whenAborted(signal, () => watcher.wake());
     try {
       while (!signal.aborted) {
         if (dirty.size === 0 || watcher.isHeld) {
@@ -181,7 +181,7 @@ export class Watchers {
         if (news.present.length + news.gone.length > 0) yield { json: newsFields(news) };
       }
     } finally {
-      signal.removeEventListener('abort', onAbort);
+      free();
       this.#forget(asker, watcher);
     }
   }

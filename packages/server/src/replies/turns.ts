@@ -1,3 +1,5 @@
+import { withResolvers } from '@parlance/protocol/internal';
+
 /** Work of which each key has one piece at a time. */
 export class Turns {
   /** The last piece of each key that has any. */
@@ -11,10 +13,7 @@ export class Turns {
   /** Resolves when all work of `key` that asked before is over; call `over` at the end of the work. */
   async next(key: string): Promise<{ over(): void }> {
     const before = this.#last.get(key);
-    let settle = (): void => {};
-    const own = new Promise<void>((resolve) => {
-      settle = resolve;
-    });
+    const { promise: own, resolve: settle } = withResolvers<void>();
     this.#last.set(key, own);
     await before;
     return {

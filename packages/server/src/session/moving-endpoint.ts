@@ -7,6 +7,7 @@ import {
   type ServerSessionCore,
   type StreamQueue,
   type Wire,
+  withResolvers,
 } from '@parlance/protocol/internal';
 import { MovableMailbox } from './movable-mailbox.js';
 
@@ -33,7 +34,7 @@ export abstract class MovingEndpoint extends Endpoint {
   /** Messages of the client since the session was to be moved. Its next node handles them. */
   #input: (Uint8Array | string)[] | undefined;
   #inputSize = 0;
-  #released: { readonly promise: Promise<void>; readonly resolve: () => void } | undefined;
+  #released: ReturnType<typeof withResolvers<void>> | undefined;
   /** Why it is here no more, if it has not moved in order. */
   #loss: ProtocolError | undefined;
   /** How the connection was lost meanwhile. */
@@ -104,13 +105,7 @@ export abstract class MovingEndpoint extends Endpoint {
 
   /** Resolves when the session {@link isHeld} no longer, for what would give it more. */
   released(): Promise<void> {
-    if (this.#released === undefined) {
-      let resolve = () => {};
-      const promise = new Promise<void>((settle) => {
-        resolve = settle;
-      });
-      this.#released = { promise, resolve };
-    }
+    this.#released ??= withResolvers<void>();
     return this.#released.promise;
   }
 

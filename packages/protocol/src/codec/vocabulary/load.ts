@@ -1,6 +1,7 @@
 import { notify } from '../../base/callbacks.js';
 import type { EncodingName } from '../../base/constants.js';
 import { ProtocolError } from '../../base/errors.js';
+import { withResolvers } from '../../base/resolvers.js';
 import { unlessAborted } from '../../base/when-aborted.js';
 import { createEncoding, type Encoding } from '../../tokenizer/encoding.js';
 import { loadedEncodings as encodings } from '../../tokenizer/loaded.js';
@@ -77,10 +78,7 @@ export async function loadEncoding(name: EncodingName, options: LoadOptions = {}
   const caller = {};
   load.waiting.add(caller);
   // Other callers wait for the same load.
-  let fail: (error: unknown) => void = () => {};
-  const failed = new Promise<never>((_resolve, reject) => {
-    fail = reject;
-  });
+  const { promise: failed, reject: fail } = withResolvers<never>();
   const listener: ProgressListener = (progress) => notify(() => onProgress?.(progress), fail);
   load.listeners.add(listener);
   try {

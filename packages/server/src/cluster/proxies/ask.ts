@@ -1,4 +1,5 @@
 import { CloseCode, ResumeRefusal } from '@parlance/protocol';
+import { withResolvers } from '@parlance/protocol/internal';
 import { NOT_RESUMED } from '../../session/admission/lookup.js';
 import type { Transport, TransportEvents } from '../../transport/transport.js';
 import { type DialFailure, type DialOptions, dial } from '../../transport/websocket/ws.js';
@@ -45,10 +46,7 @@ export function ask(options: AskOptions): Promise<Answer> {
   if (signal.aborted) return Promise.resolve(ABANDONED);
   let far: Transport | undefined;
   let events: TransportEvents | undefined;
-  let settle = (_answer: Answer) => {};
-  const answered = new Promise<Answer>((resolve) => {
-    settle = resolve;
-  });
+  const { promise: answered, resolve: settle } = withResolvers<Answer>();
   let isOver = false;
   const abandonDial = dial(
     url,
@@ -78,10 +76,8 @@ export function ask(options: AskOptions): Promise<Answer> {
     },
     (failure) => settle(meaningOf(failure)),
   );
-  const abandoned = new Promise<Answer>((resolve) =>
-    signal.addEventListener('abort', () => resolve(ABANDONED), { once: true }),
-  );
-  return within(Promise.race([answered, abandoned]), 'the answer', timeoutMs)
+  signal.addEventListener('abort', () => settle(ABANDONED), { once: true });
+  return within(answered, 'the answer', timeoutMs)
     .catch((): Answer => ({ type: 'silent', why: `no answer within ${timeoutMs} ms` }))
     .then((answer) => {
       isOver = true;

@@ -1,4 +1,5 @@
 import { ProtocolError } from '@parlance/protocol';
+import { withResolvers } from '@parlance/protocol/internal';
 import { OPEN_TIMEOUT_MS, type Wire } from './connection.js';
 
 /** A client of `ioredis`, also one of a Redis Cluster. */
@@ -178,11 +179,8 @@ function callAll<Argument extends string | Buffer>(
 
 function ioredisWire(client: IoredisDuplicate): Wire {
   let last = new Error('the connection was closed');
-  let fail = (_why: Error): void => {};
-  const ready = new Promise<void>((resolve, reject) => {
-    fail = reject;
-    client.on('ready', resolve);
-  });
+  const { promise: ready, resolve, reject: fail } = withResolvers<void>();
+  client.on('ready', () => resolve());
   ready.catch(() => {});
   const wire: Wire = {
     ready,
@@ -254,7 +252,6 @@ function nodeRedisCommands(
 
 function nodeRedisWire(client: NodeRedisDuplicate): Wire {
   let isOver = false;
-  let fail = (_why: Error): void => {};
   const cut = (): void => {
     isOver = true;
     try {
@@ -263,11 +260,9 @@ function nodeRedisWire(client: NodeRedisDuplicate): Wire {
       // It is closed.
     }
   };
-  const ready = new Promise<void>((resolve, reject) => {
-    fail = reject;
-    // One that was destroyed while it was opened is open afterwards all the same.
-    client.on('ready', () => (isOver ? cut() : resolve()));
-  });
+  const { promise: ready, resolve, reject: fail } = withResolvers<void>();
+  // One that was destroyed while it was opened is open afterwards all the same.
+  client.on('ready', () => (isOver ? cut() : resolve()));
   ready.catch(() => {});
   const wire: Wire = {
     ready,

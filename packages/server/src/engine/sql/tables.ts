@@ -1,3 +1,4 @@
+import { withResolvers } from '@parlance/protocol/internal';
 import {
   type EngineTable,
   MAX_CHANGES,
@@ -151,7 +152,7 @@ export class SqlTable implements EngineTable {
 
   /** `come` resolves with `true` at the next change, or with `false` after a while. */
   #news(): { readonly come: Promise<boolean>; forget(): void } {
-    const { promise, resolve } = withResolvers();
+    const { promise, resolve } = withResolvers<boolean>();
     const timer = setTimeout(() => resolve(false), PATIENCE_MS);
     timer.unref();
     const stop = this.#database.watch(this.#topic, (hint) => {
@@ -165,12 +166,4 @@ export class SqlTable implements EngineTable {
       },
     };
   }
-}
-
-function withResolvers(): { readonly promise: Promise<boolean>; readonly resolve: (is: boolean) => void } {
-  let resolve = (_is: boolean): void => {};
-  const promise = new Promise<boolean>((each) => {
-    resolve = each;
-  });
-  return { promise, resolve };
 }

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { HttpHeaders } from '@parlance/protocol';
+import { unlessAborted, whenAborted } from '@parlance/protocol/internal';
 import { GatewayFailure } from './failure.js';
 import { type BegunResponse, metOldConnection, type RequestToSend, type Send } from './send.js';
 
@@ -190,10 +191,7 @@ const CLOSED = new GatewayFailure('upstream_interrupted', 'the gateway closed th
 function createCall(signal: AbortSignal, isSending: boolean): Call {
   signal.throwIfAborted();
   const controller = new AbortController();
-  const onAbort = () => controller.abort(signal.reason);
-  signal.addEventListener('abort', onAbort, { once: true });
-  let stop: ((reason: unknown) => void) | undefined;
-  controller.signal.addEventListener('abort', () => stop?.(controller.signal.reason), { once: true });
+  const free = whenAborted(signal, () => controller.abort(signal.reason));
   let timer: NodeJS.Timeout | undefined;
   let isOver = false;
   let isSent = !isSending;
@@ -206,10 +204,7 @@ function createCall(signal: AbortSignal, isSending: boolean): Call {
       );
       try {
         controller.signal.throwIfAborted();
-        return await new Promise((resolve, reject) => {
-          stop = reject;
-          step(controller.signal).then(resolve, reject);
-        });
+        return await unlessAborted(step(controller.signal), controller.signal);
       } catch (cause) {
         // After an abort, the reason of the abort is the cause, not the error that it provoked.
         throw controller.signal.aborted ? controller.signal.reason : failureOf(cause);
@@ -227,7 +222,7 @@ function createCall(signal: AbortSignal, isSending: boolean): Call {
       isOver = true;
     },
     close() {
-      signal.removeEventListener('abort', onAbort);
+      free();
       // A reason of its own, as the default one is an exception with a stack.
       if (!isOver || !isSent) controller.abort(CLOSED);
     },

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Logger } from '@parlance/protocol';
-import type { MemoryBudget, SessionMemory } from '@parlance/protocol/internal';
+import { type MemoryBudget, type SessionMemory, withResolvers } from '@parlance/protocol/internal';
 import { limitedLog } from '../../base/limited-log.js';
 
 /** How long a HELLO is known by its nonce, in milliseconds. */
@@ -71,10 +71,7 @@ export class Nonces {
       this.forget(oldest.sessionId);
       this.#warn(`there are ${this.#max} newer ones`);
     }
-    let settle = (): void => {};
-    const settled = new Promise<void>((resolve) => {
-      settle = resolve;
-    });
+    const { promise: settled, resolve: settle } = withResolvers<void>();
     const begun: Begun = { key, sessionId, endsAt: now + NONCE_MS, memory, settled, settle };
     this.#all.set(key, begun);
     this.#bySession.set(sessionId, begun);
