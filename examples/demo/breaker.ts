@@ -13,7 +13,7 @@ export interface Breaker {
   readonly sessions: Server;
   /** Tells the page where to send its wishes. */
   mark(html: string): string;
-  /** Carries out a wish of the page. Returns `false` for other requests. */
+  /** Carries out a wish of the page, or answers for its session. Returns `false` for other requests. */
   respond(request: IncomingMessage, response: ServerResponse): boolean;
   close(): Promise<void>;
 }
@@ -50,25 +50,28 @@ export function createBreaker({
   /** Tabs that cannot connect: until when, in milliseconds. */
   const absent = new Map<string, number>();
 
-  // The page names its tab in the address of its socket.
-  http.prependListener('upgrade', (request: IncomingMessage) => {
-    const { socket } = request;
-    // No session server takes it, and as this listener is there, neither does Node: the socket would keep `http` open.
-    if (http.listenerCount('upgrade') === 1) {
-      socket.destroy();
-      return;
-    }
-    const tab = new URL(request.url ?? '/', 'http://host').searchParams.get('tab');
-    if (tab === null) return;
+  /** The page names its tab in the addresses of its session. Returns `false` if it cannot connect now. */
+  const admits = ({ socket, url, method }: IncomingMessage): boolean => {
+    const { pathname, searchParams } = new URL(url ?? '/', 'http://host');
+    const tab = searchParams.get('tab');
+    if (tab === null || pathname.startsWith(PREFIX)) return true;
     if ((absent.get(tab) ?? 0) > Date.now()) {
       socket.destroy();
-      return;
+      return false;
     }
     absent.delete(tab);
+    // Over HTTP, that of the stream: what the page sends comes by others.
+    if (method === 'POST' && !pathname.endsWith('/stream')) return true;
     sockets.set(tab, socket);
     socket.once('close', () => {
       if (sockets.get(tab) === socket) sockets.delete(tab);
     });
+    return true;
+  };
+  http.prependListener('upgrade', (request: IncomingMessage) => {
+    // No session server takes it, and as this listener is there, neither does Node: the socket would keep `http` open.
+    if (http.listenerCount('upgrade') === 1) request.socket.destroy();
+    else admits(request);
   });
 
   const actions = {
@@ -109,8 +112,9 @@ export function createBreaker({
     },
     mark: (html) => html.replace('<html ', `<html data-demo="${PREFIX}" data-freeze-ms="${freezeMs}" `),
     respond(request, response) {
+      if (!admits(request)) return true;
       const { pathname, searchParams } = new URL(request.url ?? '/', 'http://host');
-      if (!pathname.startsWith(PREFIX)) return false;
+      if (!pathname.startsWith(PREFIX)) return present.sessions.respond(request, response);
       const { host = '', origin } = request.headers;
       const action = wishes.get(pathname.slice(PREFIX.length));
       // Pages of other sites can reach this port as well, also under a name of theirs.

@@ -1,13 +1,6 @@
-import { createServer as createHttpServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-
-import { createUserInterface } from '@parlance/server/ui';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createAnswerer } from '../../../examples/demo/answerer.js';
-import { sessionsAt } from '../../../examples/demo/chat-options.js';
-import { withSum } from '../../../examples/demo/responder.js';
-import { BUILT_PAGES } from '../../../scripts/build-ui.js';
+import { startChatPage } from '../../../examples/demo/serve-chat.js';
 import { answerText, ask, ChatPages, finished, state } from '../kit/chat-driver.js';
 import { chromiumMissing } from '../kit/chat-page.js';
 import { type Serving, startServing } from '../kit/cli-process.js';
@@ -134,38 +127,25 @@ describe.skipIf(missing !== undefined)('the chat page of parlance serve', () => 
       await expect.poll(() => page.locator('#notice').isVisible()).toBe(false);
     });
 
-    it('says that the session has moved if its server asks for that', async () => {
-      const http = createHttpServer();
-      const next = sessionsAt(http, withSum(createAnswerer({ delayMs: 25 }).onRequest));
-      const first = next();
-      let present = first;
-      const pagesOf = createUserInterface({ folder: BUILT_PAGES });
-      http.on('request', (request, response) => {
-        if (!present.sessions.respond(request, response) && !pagesOf(request, response))
-          response.writeHead(404).end();
-      });
-      await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
-      pages.use({
-        async [Symbol.asyncDispose]() {
-          await present.sessions.close();
-          http.closeAllConnections();
-          await new Promise((resolve) => http.close(resolve));
-        },
-      });
-      const page = await reading(`http://127.0.0.1:${(http.address() as AddressInfo).port}/`);
+    it('is cut, and moved to another server, by the buttons of the demo', async () => {
+      const demo = await startChatPage({ port: 0, absenceMs: 1_000 });
+      pages.use({ [Symbol.asyncDispose]: () => demo.close() });
+      const page = await reading(demo.url);
       await ask(page, LONG);
       await begun(page);
-      const ids = [...first.sessions.sessions.keys()];
-      first.detach();
-      present = next();
-      await first.hasNext;
-      const drained = first.sessions.drain({ timeoutMs: 60_000, returnWithinMs: 500 });
+      await page.locator('[data-break="cut"]').click();
+      await state(page, 'suspended');
       await finished(page, 1);
+      await page.getByText(/^connection lost for [\d.]+\ss.* · nothing missing$/).waitFor();
+
+      const ids = [...demo.sessions.sessions.keys()];
+      await ask(page, LONG);
+      await begun(page);
+      await page.locator('[data-break="restart"]').click();
+      await finished(page, 2);
       await page.getByText(/^moved to another connection in [\d.]+\ss.* · nothing missing$/).waitFor();
-      expect(await page.locator('.mark').count()).toBe(1);
-      await drained;
-      await first.sessions.close();
-      await expect.poll(() => [...present.sessions.sessions.keys()]).toEqual(ids);
+      expect(await page.locator('.mark').count()).toBe(2);
+      await expect.poll(() => [...demo.sessions.sessions.keys()]).toEqual(ids);
     });
   });
 });
