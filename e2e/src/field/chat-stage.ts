@@ -1,4 +1,11 @@
-import { encodeHttpResponse, type Part, type RequestContext, type RequestHandler } from '@parlance/protocol';
+import {
+  decodeHttpRequest,
+  encodeHttpResponse,
+  type Part,
+  type RequestContext,
+  RequestError,
+  type RequestHandler,
+} from '@parlance/protocol';
 import { admin, createServer, type Server, type ServerOptions } from '@parlance/server';
 import type { BrowserContext, Page } from 'playwright-core';
 import { expect } from 'vitest';
@@ -13,7 +20,7 @@ import { merged } from '../kit/server-options.js';
 
 /** One answer, whose chunks the test releases. Each request gets all of them. */
 export class Model {
-  /** How many requests have reached it. */
+  /** How many questions have reached it. */
   asked = 0;
   readonly #chunks: object[] = [];
   #isOver = false;
@@ -39,7 +46,11 @@ export class Model {
     this.say({ content: 'the end.' }).say({}, reason).stop();
   }
 
-  readonly onRequest: RequestHandler = (_request, context) => this.#answer(context);
+  readonly onRequest: RequestHandler = (_request, context) => {
+    if (decodeHttpRequest(context.metadata)?.path === '/v1/models')
+      throw new RequestError('not_found', 'no list');
+    return this.#answer(context);
+  };
 
   async *#answer({ setMetadata }: RequestContext): AsyncGenerator<Part> {
     this.asked++;

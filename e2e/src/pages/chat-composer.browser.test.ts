@@ -116,6 +116,18 @@ describe.skipIf(chromiumMissing() !== undefined)('with a question', () => {
     expect(requests.map(({ model }) => model)).toEqual(['small', 'other']);
   });
 
+  it.each([
+    [['text-embedding-3-small', 'llama3', 'gemma'], 'llama3'],
+    [['gemma', 'gpt-4o'], 'gpt-4o'],
+    [[], 'gpt-4o'],
+  ])('goes a model that the API has if the user has chosen none: of %j %s', async (models, expected) => {
+    const { page, requests } = await open(models);
+    await ask(page, 'one');
+    await finished(page, 1);
+    expect(requests.map(({ model }) => model)).toEqual([expected]);
+    expect(await page.locator('#model-name').textContent()).toBe(expected);
+  });
+
   it('help the keys that the page lists', async () => {
     const { page } = await open();
     await page.getByRole('button', { name: 'Keyboard shortcuts' }).click();

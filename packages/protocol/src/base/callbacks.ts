@@ -102,7 +102,7 @@ const MAX_CAUSES = 8;
 
 /**
  * Whether a function that is to stop, or whose session is over, has thrown because of that: an error of ours, one that calls itself an
- * abort or a cancellation, or one with such a cause. Anything else is a fault of the function, which somebody has to hear of.
+ * abort or a cancellation, or one with such a cause. Anything else is a fault of the function, which must not go unreported.
  */
 export function comesOfStopping(error: unknown): boolean {
   try {

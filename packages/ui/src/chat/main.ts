@@ -78,7 +78,11 @@ const composer = createComposer(
     maxFileBytes,
     onStop: () => answering.stop(),
     onEditLast: () => shown.last && edit(shown.last),
-    onWrite: () => void loadModel().catch(() => {}),
+    onWrite: () =>
+      void loadModel().then(
+        () => choice.settle(),
+        () => {},
+      ),
   },
   isCopy,
 );
@@ -119,9 +123,7 @@ const breakCard = createBreakCard({
   letters: () => answering.turn && wordsOf(answering.turn).length,
 });
 const setup = createSetup();
-const choice = createModelChoice(async () =>
-  session === undefined ? [] : (await loadModel()).listModels(session.fetch),
-);
+const choice = createModelChoice(async () => session && (await loadModel()).listModels(session.fetch));
 const notice = createNotice(server, {
   onRetry: () => link.tryNow(true),
   onToken: () => void chats.changeUser(),
@@ -227,9 +229,11 @@ function ask(turn: Turn): void {
   log.add(turn);
   showNew();
   if (session === undefined) return;
-  void answering.answer(turn, session, async (signal, { fetch }, size) =>
-    (await loadModel()).askModel(choice.model, setup(), shown.path, signal, fetch, size),
-  );
+  void answering.answer(turn, session, async (signal, { fetch }, size) => {
+    const { askModel } = await loadModel();
+    await choice.settle();
+    return askModel(choice.model, setup(), shown.path, signal, fetch, size);
+  });
 }
 
 /** Of what the server takes in one message, without the room for the conversation. */

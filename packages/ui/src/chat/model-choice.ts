@@ -3,13 +3,19 @@ import { byId, create } from '../shared/dom.js';
 /** The menu of models. Any name may be entered; the API's own list comes first. */
 export interface ModelChoice {
   readonly model: string;
+  /** If the user has chosen no model, takes one that the API has, unless that is slow to answer. Does not reject. */
+  settle(): Promise<void>;
 }
 
 const DEFAULT = 'gpt-4o';
+/** How long a question waits for the names of the API, in milliseconds. */
+const MAX_WAIT_MS = 1_000;
+/** Models that answer no questions. */
+const IS_OTHER = /embed|rerank|whisper|tts|transcri|moderation|image|dall-e|sora/i;
 const KEY = 'parlance-model';
 
-/** @param list returns the names of the API; called when the menu is opened, until there are some. */
-export function createModelChoice(list: () => Promise<readonly string[]>): ModelChoice {
+/** @param list returns the names of the API, or `undefined` if there is no session to ask. */
+export function createModelChoice(list: () => Promise<readonly string[] | undefined>): ModelChoice {
   const opener = byId<HTMLButtonElement>('model-open');
   const menu = byId('model-menu');
   const names = byId('model-names');
@@ -18,10 +24,14 @@ export function createModelChoice(list: () => Promise<readonly string[]>): Model
   const field = byId<HTMLInputElement>('model-other');
   const given = new URLSearchParams(location.search).get('model');
   let model = given ?? stored() ?? DEFAULT;
+  /** The user has chosen a model, or the API was asked. */
+  let isSettled = model !== DEFAULT;
   let listed: readonly string[] = [];
+  let loading: Promise<void> | undefined;
 
   function choose(name: string): void {
     model = name;
+    isSettled = true;
     store(name);
     show();
     menu.hidePopover();
@@ -31,7 +41,7 @@ export function createModelChoice(list: () => Promise<readonly string[]>): Model
   function show(): void {
     byId('model-name').textContent = model;
     names.replaceChildren(
-      ...listed.map((name) => {
+      ...listed.toSorted().map((name) => {
         const button = create('button', { type: 'button' }, name);
         if (name === model) button.ariaCurrent = 'true';
         button.addEventListener('click', () => choose(name));
@@ -43,10 +53,22 @@ export function createModelChoice(list: () => Promise<readonly string[]>): Model
   async function load(): Promise<void> {
     if (listed.length > 0) return;
     told.textContent = 'Asking the API …';
-    listed = await list();
+    const names = await list();
+    listed = names ?? [];
     told.textContent = listed.length === 0 ? 'The API lists no models.' : '';
+    const [first = model] = listed.filter((name) => !IS_OTHER.test(name));
+    if (!isSettled && !listed.includes(model)) model = first;
+    isSettled ||= names !== undefined;
     show();
-    place();
+    if (menu.matches(':popover-open')) place();
+  }
+
+  /** Asks once at a time. */
+  function loaded(): Promise<void> {
+    loading ??= load().finally(() => {
+      loading = undefined;
+    });
+    return loading;
   }
 
   function place(): void {
@@ -62,7 +84,7 @@ export function createModelChoice(list: () => Promise<readonly string[]>): Model
     if (!isOpen) return;
     place();
     field.focus();
-    void load();
+    void loaded();
   });
   form.addEventListener('submit', (event) => {
     event.preventDefault();
@@ -74,6 +96,11 @@ export function createModelChoice(list: () => Promise<readonly string[]>): Model
   return {
     get model() {
       return model;
+    },
+    async settle() {
+      if (isSettled) return;
+      const waited = new Promise((resolve) => setTimeout(resolve, MAX_WAIT_MS));
+      await Promise.race([loaded().catch(() => {}), waited]);
     },
   };
 }

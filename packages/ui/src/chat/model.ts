@@ -115,5 +115,5 @@ export async function listModels(fetch: typeof globalThis.fetch): Promise<readon
   } catch (error) {
     if (!(error instanceof OpenAI.APIError || error instanceof ProtocolError)) throw error;
   }
-  return names.sort();
+  return names;
 }
