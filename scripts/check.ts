@@ -3,8 +3,8 @@ import { add, holdingOutput, type Tally } from './run.js';
 
 /**
  * `npm test` runs the tests, `npm run check` everything else, and `npm run nightly` in full what these two do in short. Names on the command line select checks:
- * `npm run check -- types sizes`. One check of each lane of `checks.ts` runs at a time, and several
- * that compute once another lane is through. The last lines say how long each took, and count the results.
+ * `npm run check -- types sizes`. There are two lanes, of checks that compute and of checks that mostly wait: one check of each
+ * runs at a time, and two that compute once none is left that waits. The last lines say how long each took, and count the results.
  */
 
 const [kind = 'check', ...names] = process.argv.slice(2);

@@ -10,11 +10,8 @@ import { add, run, type Tally, vitest } from './run.js';
 
 /** Every check of the project by name, in the order in which its lane runs them. */
 
-/**
- * One check of each runs at once: one that mostly waits for clocks, sockets and processes, one of the client in Python, which
- * waits for packages and pauses, and one that computes. A lane that is through helps the one that computes.
- */
-export const LANES = ['waiting', 'python', 'computing'] as const;
+/** Two checks run at once: one that mostly waits for clocks, sockets and processes, and one that computes, or two such in the end. */
+export const LANES = ['waiting', 'computing'] as const;
 
 export interface Check {
   readonly name: string;
@@ -138,7 +135,7 @@ export const CHECKS: readonly Check[] = [
     run: () => node('conformance/src/main.ts', '--vectors', 'conformance/vectors'),
   },
 
-  { name: 'client in Python', part: 'test', lane: 'python', run: pythonTests },
+  { name: 'client in Python', part: 'test', lane: 'waiting', run: pythonTests },
 
   // --- npm run check, computing
   { name: 'build', part: 'check', lane: 'computing', run: () => run('npm', ['run', '--silent', 'build']) },
