@@ -216,6 +216,9 @@ const BREAKS: readonly Row[] = [
       });
       expect(closed.status).toBe(202);
       await state(page, 'ended');
+      // The page is at rest: it does not ask a session for the answer that has ended, again and again.
+      const written = await page.evaluate(countWrites);
+      expect(written).toBeLessThan(10);
       await page.clock.runFor(60_000);
       const after = await page.evaluate(() => {
         window.dispatchEvent(new Event('online'));
@@ -234,6 +237,19 @@ const BREAKS: readonly Row[] = [
     never: [/shuts down/, /missing/, /as soon as/, /Next try/],
   },
 ];
+
+/** Writes of chats in the time of a hundred looks at the databases of the page. */
+async function countWrites(): Promise<number> {
+  const { put } = IDBObjectStore.prototype;
+  let writes = 0;
+  IDBObjectStore.prototype.put = function (...given) {
+    writes++;
+    return put.apply(this, given);
+  };
+  for (let i = 0; i < 100; i++) await indexedDB.databases();
+  IDBObjectStore.prototype.put = put;
+  return writes;
+}
 
 const ENDS: readonly (Pick<Row, 'event' | 'says' | 'never'> & { run(stage: Stage): void })[] = [
   {

@@ -170,7 +170,8 @@ function ownServer(): string {
 }
 
 function handleLinkState(state: LinkState): void {
-  session = 'session' in state ? state.session : undefined;
+  // One that has ended for good is none: each answer that it is asked for would be interrupted at once, and asked for again.
+  session = 'session' in state && state.name !== 'ended' ? state.session : undefined;
   document.body.dataset['state'] = state.name;
   const { hearing } = silence;
   // A server that drains has the page open another connection first; so does a page over HTTP that can have a WebSocket.
