@@ -43,7 +43,7 @@ test('a toy answers while there is no key', async () => {
       (await chat.models.list()).data.map(({ id }) => id),
       ['toy'],
     );
-    assert.match(await words(chat), /^You said “hello”.*continues\.$/);
+    assert.match(await words(chat), /^You said “hello”.*is finished\.$/);
   } finally {
     await close();
   }
