@@ -3,7 +3,7 @@ import type { ErrorContext, ServerOptions } from '@parlance/server';
 import { createTestServer, type TestServer } from '@parlance/server/testing';
 import { afterEach, describe, expect, it } from 'vitest';
 
-/** A client that leaves is nobody's fault; what the application's own code does wrong then is, and somebody hears of it. */
+/** The server reports no error if a client leaves, but it reports what the application's own code does wrong after that. */
 
 class APIUserAbortError extends Error {}
 

@@ -64,7 +64,7 @@ export class CuttableSocket extends WebSocket {
     };
   }
 
-  /** An attempt of a page that is away fails, as there is no session at the address that it gets. */
+  /** While the page is away, each attempt to connect gets an address without a session, and fails. */
   static #reachable(url: URL): URL {
     return performance.now() < CuttableSocket.#awayUntil ? new URL('/away', url) : url;
   }

@@ -48,6 +48,8 @@ const MOVE_MS = 1_000;
 const SILENCE_MS = 1_000;
 /** How often the present session was resumed. */
 let resumed = 0;
+/** The turn whose answer the present connection has interrupted last: asked again, it would be interrupted again. */
+let interrupted: Turn | undefined;
 /** The question that is being edited. */
 let edited: Turn | undefined;
 
@@ -170,8 +172,7 @@ function ownServer(): string {
 }
 
 function handleLinkState(state: LinkState): void {
-  // One that has ended for good is none: each answer that it is asked for would be interrupted at once, and asked for again.
-  session = 'session' in state && state.name !== 'ended' ? state.session : undefined;
+  session = 'session' in state ? state.session : undefined;
   document.body.dataset['state'] = state.name;
   const { hearing } = silence;
   // A server that drains has the page open another connection first; so does a page over HTTP that can have a WebSocket.
@@ -188,6 +189,7 @@ function handleLinkState(state: LinkState): void {
   if (state.name === 'suspended')
     interruptions.lose(answering.turn, isDeaf(hearing) ? hearing.ms : 0, isMove);
   if (state.name !== 'connected' || session === undefined) return;
+  interrupted = undefined;
   resumed = state.since === 'resumed' ? resumed + 1 : 0;
   traffic.follow(session);
   recording.follow(session);
@@ -305,6 +307,7 @@ async function joinOtherTab(usedSession: ClientSession): Promise<void> {
 async function handleEnd(turn: Turn, sessionId: string): Promise<void> {
   const saved = chats.save(turn);
   composer.setAnswering(false);
+  if (turn.state === 'interrupted') interrupted = turn;
   // Another tab may have received what this one could not.
   if (turn.state === 'interrupted' || turn.state === 'elsewhere') void chats.refresh();
   const isOther = shown.last !== undefined && shown.last !== turn;
@@ -343,7 +346,7 @@ function showMerged(changed: readonly Turn[]): void {
   showNew();
   if (answering.turn !== undefined) return;
   settle();
-  if (session !== undefined) void goOn(session, false);
+  if (session !== undefined && shown.last !== interrupted) void goOn(session, false);
 }
 
 /** Tells the composer how the last answer has ended. */
