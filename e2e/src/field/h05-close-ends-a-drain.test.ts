@@ -1,3 +1,4 @@
+import { createServer, type Feature } from '@parlance/server';
 import { createTestServer, type TestServer } from '@parlance/server/testing';
 import { afterEach, expect, it } from 'vitest';
 
@@ -26,4 +27,15 @@ it('a drain that close() cuts short says which sessions it has interrupted', asy
   await closed;
   expect(await drained).toEqual({ ended: 0, interrupted: 1, lost: 0 });
   expect(await failed).toMatchObject({ code: 'session_lost' });
+});
+
+it('close() ends although a feature of the drain hangs', async () => {
+  const hanging: Feature = {
+    name: 'hanging',
+    install: () => ({ drain: { announce: () => new Promise(() => {}) } }),
+  };
+  const server = createServer({ features: [hanging], timers: { closingTimeoutMs: 50 } });
+  await server.listen();
+  void server.drain();
+  await server.close();
 });

@@ -14,6 +14,7 @@ import {
   type Through,
 } from '../field/forwards-unchanged/ways.js';
 import { startOpenAIUpstream } from '../kit/openai-upstream.js';
+import { UNLIMITED } from '../kit/unlimited.js';
 
 /**
  * APIs, and servers that forward to them, for the tests of HTTP in `python/`: the API of the table of
@@ -21,16 +22,13 @@ import { startOpenAIUpstream } from '../kit/openai-upstream.js';
  * session.
  */
 
-const limits = {
-  messagesPerMinute: Infinity,
-  bytesPerSecond: Infinity,
-  connectionsPerMinutePerIp: Infinity,
-  sessionsPerMinutePerIp: Infinity,
-  sessionsPerIp: Infinity,
-  sessionsPerPrincipal: Infinity,
-};
 const serve = async (options: Parameters<typeof createServer>[0]): Promise<string> =>
-  (await createServer({ onError: () => {}, limits, ...options }).listen({ port: 0, host: '127.0.0.1' })).url;
+  (
+    await createServer({ onError: () => {}, limits: UNLIMITED, ...options }).listen({
+      port: 0,
+      host: '127.0.0.1',
+    })
+  ).url;
 
 const upstream = await startUpstream();
 const ways = await openWays(upstream);

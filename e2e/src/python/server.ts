@@ -7,6 +7,7 @@ import {
 } from '@parlance/server';
 import { defineContract, events } from '@parlance/server/contract';
 import { answering, count } from '../../../conformance/peers/parlance/behaviours.js';
+import { UNLIMITED } from '../kit/unlimited.js';
 
 /**
  * The server of the tests of `python/`, without records and rates. It answers the tests of the kit; a request with the metadata
@@ -72,14 +73,7 @@ const create = () =>
     ],
     onFetch: ({ url }) => Response.json({ path: new URL(url).pathname }),
     onError: () => {},
-    limits: {
-      messagesPerMinute: Infinity,
-      bytesPerSecond: Infinity,
-      connectionsPerMinutePerIp: Infinity,
-      sessionsPerMinutePerIp: Infinity,
-      sessionsPerIp: Infinity,
-      sessionsPerPrincipal: Infinity,
-    },
+    limits: UNLIMITED,
   });
 let server: Server;
 async function begin(port: number): Promise<string> {

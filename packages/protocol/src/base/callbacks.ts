@@ -106,8 +106,7 @@ const MAX_CAUSES = 8;
  */
 export function comesOfStopping(error: unknown): boolean {
   try {
-    let at = error;
-    for (let depth = 0; at instanceof Error && depth < MAX_CAUSES; depth++, at = at.cause)
+    for (let at = error, depth = 0; at instanceof Error && depth < MAX_CAUSES; depth++, at = at.cause)
       if (isProtocolError(at) || /abort|cancel/i.test(`${at.name} ${at.constructor.name}`)) return true;
   } catch {}
   return false;

@@ -1,4 +1,5 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
+import { setTimeout as pause } from 'node:timers/promises';
 import { warnIfLocal } from '../session/admission/authentication.js';
 import type { ServerSession } from '../session/served-session.js';
 import type { Listening, ListenOptions } from '../transport/http/listener.js';
@@ -154,9 +155,10 @@ export class SessionServer {
   async #close(isFinal: boolean): Promise<void> {
     const closed = this.#stopListening();
     if (!isFinal) {
-      // A drain under way ends now, and counts what it interrupts.
+      // A drain under way ends now, and counts what it interrupts. One whose feature or engine hangs keeps nothing open.
       this.#sessions.drain?.finish();
-      await this.#drained;
+      const ms = Math.min(this.options.timers.closingTimeoutMs, 2 ** 31 - 1);
+      await Promise.race([this.#drained, pause(ms, undefined, { ref: false })]);
     }
     await this.#sessions.closeAll(isFinal);
     this.#upgrades.closeSockets();
