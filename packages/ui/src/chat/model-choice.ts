@@ -14,7 +14,7 @@ const MAX_WAIT_MS = 1_000;
 const IS_OTHER = /embed|rerank|whisper|tts|transcri|moderation|image|dall-e|sora/i;
 const KEY = 'parlance-model';
 
-/** @param list returns the names of the API, or `undefined` if there is no session to ask. */
+/** @param list asks the API for the names of its models. Resolves to `undefined` if there is no session to ask over. */
 export function createModelChoice(list: () => Promise<readonly string[] | undefined>): ModelChoice {
   const opener = byId<HTMLButtonElement>('model-open');
   const menu = byId('model-menu');
@@ -22,10 +22,10 @@ export function createModelChoice(list: () => Promise<readonly string[] | undefi
   const told = byId('model-told');
   const form = byId<HTMLFormElement>('model-form');
   const field = byId<HTMLInputElement>('model-other');
-  const given = new URLSearchParams(location.search).get('model');
-  let model = given ?? stored() ?? DEFAULT;
+  const chosen = new URLSearchParams(location.search).get('model') ?? stored();
+  let model = chosen ?? DEFAULT;
   /** The user has chosen a model, or the API was asked. */
-  let isSettled = model !== DEFAULT;
+  let isSettled = chosen !== undefined;
   let listed: readonly string[] = [];
   let loading: Promise<void> | undefined;
 
@@ -53,12 +53,12 @@ export function createModelChoice(list: () => Promise<readonly string[] | undefi
   async function load(): Promise<void> {
     if (listed.length > 0) return;
     told.textContent = 'Asking the API …';
-    const names = await list();
-    listed = names ?? [];
+    const answer = await list();
+    listed = answer ?? [];
     told.textContent = listed.length === 0 ? 'The API lists no models.' : '';
     const [first = model] = listed.filter((name) => !IS_OTHER.test(name));
     if (!isSettled && !listed.includes(model)) model = first;
-    isSettled ||= names !== undefined;
+    isSettled ||= answer !== undefined;
     show();
     if (menu.matches(':popover-open')) place();
   }
