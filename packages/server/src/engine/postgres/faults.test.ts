@@ -1,12 +1,14 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { withResolvers } from '@parlance/protocol/internal';
 import pg from 'pg';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, type MockInstance, vi } from 'vitest';
 import type { EngineConnection, SessionWrite } from '../engine.js';
 import { UNKNOWN } from '../logs/logs.js';
 import { type PostgresOptions, postgres } from '../postgres.js';
 import { repliesOf } from '../testing/engines.js';
 import { type PostgresServer, postgresMissing, startPostgres } from '../testing/postgres-server.js';
 import { createSilentProxy } from '../testing/silent-proxy.js';
+import { PostgresPool } from './pool.js';
 
 /** A Postgres that is silent, restarted, killed, full or replaced. */
 
@@ -73,6 +75,33 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? 'a connection 
     expect(await codeOf(link.renew('aaaaaa', '', TTL_MS))).toBe('timeout');
     proxy.arrivals = 'work';
     await expect.poll(() => codeOf(link.renew('aaaaaa', '', TTL_MS))).toBe('answered');
+  });
+
+  it('that is prepared after nobody waits for it any more is still given to the next call', async () => {
+    const pool = opened(new PostgresPool({ urls: [server.url], schema: 'public', maxConnections: 1 }));
+    const first = await pool.take();
+    const queued = codeOf(pool.take());
+    const gate = withResolvers<void>();
+    const query = pg.Client.prototype.query as (...values: unknown[]) => Promise<unknown>;
+    const spy = vi.spyOn(pg.Client.prototype, 'query') as unknown as MockInstance<typeof query>;
+    spy.mockImplementation(async function (this: pg.Client, ...values) {
+      if (`${values[0]}`.includes('pg_is_in_recovery')) await gate.promise;
+      return await Reflect.apply(query, this, values);
+    });
+    try {
+      await pause(1_500);
+      // The call in the queue gets a new one in its place.
+      pool.give(first, new Error('broken'));
+      expect(await queued).toBe('timeout');
+      // The library gives the call in its queue up after two seconds.
+      await pause(1_000);
+      gate.resolve();
+      const next = await pool.take();
+      expect(await next.query('SHOW search_path')).toMatchObject({ rows: [{ search_path: 'public' }] });
+      pool.give(next);
+    } finally {
+      spy.mockRestore();
+    }
   });
 
   it('that dies before its settings are answered is given up, and another one takes its place', async () => {

@@ -1,5 +1,5 @@
 import { isProtocolError, ProtocolError } from '@parlance/protocol';
-import type { Client, Pool, PoolClient, PoolConfig } from 'pg';
+import type { Client, Pool, PoolClient } from 'pg';
 import { ENGINE_TIMEOUT_MS } from '../engine.js';
 import { within } from '../late.js';
 import type { Row } from '../sql/call.js';
@@ -16,6 +16,8 @@ const IDLE_MS = 30_000;
 /** After no server could be reached, in milliseconds: the first delay, which grows by itself, and the longest. */
 const FIRST_RETRY_MS = 50;
 const LAST_RETRY_MS = 1_000;
+/** In place of the time at which a connection was last seen to work: it has no settings yet. */
+const NOT_PREPARED = -1;
 /** 13. */
 const OLDEST = 130_000;
 /** Types of Postgres: `bigint`, and `numeric`, which sums of it are. */
@@ -108,7 +110,17 @@ export class PostgresPool {
 
   async #connected(pool: Pool, isQueued: boolean): Promise<PoolClient> {
     try {
-      return await pool.connect();
+      const client = await pool.connect();
+      if (this.#clients.get(client) !== NOT_PREPARED) return client;
+      // Not by the option `verify` of pg: if the call is given up meanwhile, its pool never gets the connection back.
+      try {
+        await within(this.#prepare(client), OPEN_TIMEOUT_MS, tooLate);
+      } catch (error) {
+        client.release(true);
+        throw error;
+      }
+      this.#clients.set(client, performance.now());
+      return client;
     } catch (error) {
       // All are in use otherwise, which says nothing of the server.
       if (!isQueued) this.#handleFailure(pool, error);
@@ -167,13 +179,11 @@ export class PostgresPool {
       max: this.#servers.maxConnections,
       idleTimeoutMillis: IDLE_MS,
       connectionTimeoutMillis: OPEN_TIMEOUT_MS,
-      verify: (client: Client, done: (error?: Error) => void) => {
-        client.on('error', () => {});
-        // The pool waits for it however long it takes.
-        within(this.#prepare(client), OPEN_TIMEOUT_MS, tooLate).then(() => done(), done);
-      },
-    } as PoolConfig);
-    pool.on('connect', (client) => this.#clients.set(client, performance.now()));
+    });
+    pool.on('connect', (client) => {
+      client.on('error', () => {});
+      this.#clients.set(client, NOT_PREPARED);
+    });
     pool.on('remove', (client) => this.#clients.delete(client));
     // Of a connection that is not in use.
     pool.on('error', () => {});
