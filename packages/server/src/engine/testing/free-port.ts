@@ -1,8 +1,11 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 
-/** Below those that the system gives to connections, one of which might have the port when its owner starts, or starts again. */
-const [FIRST, LAST] = [10_000, 32_000];
+/**
+ * Below those that the system gives to connections, one of which might have the port when its owner starts, or starts again; and
+ * above 10,080, the last one that browsers refuse.
+ */
+const [FIRST, LAST] = [10_081, 32_000];
 
 /** A port of 127.0.0.1 at which nothing listens. */
 export async function freePort(): Promise<number> {
