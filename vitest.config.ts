@@ -68,13 +68,15 @@ const TOUCHES_MORE = new RegExp(
 const NEEDS_NEW_MODULES =
   /endpoint\/parts\.test|inspect\/frame\.test|context\/choice\.test|text\/token-native\.test|platform\/zstd\//;
 
-const files = ['packages', 'conformance', 'scripts', 'site/src']
-  .flatMap((folder) =>
-    readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) => join(folder, name)),
-  )
-  .filter(
-    (file) => /(?<!\.browser)\.test\.ts$/.test(file) && !/(^|\/)(node_modules|dist|templates)\//.test(file),
-  );
+/** The tests in a folder. What a build or another test writes and removes meanwhile is not looked at. */
+const testsIn = (folder: string): string[] =>
+  readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) return /^(node_modules|dist|templates)$/.test(entry.name) ? [] : testsIn(path);
+    return /(?<!\.browser)\.test\.ts$/.test(entry.name) ? [path] : [];
+  });
+
+const files = ['packages', 'conformance', 'scripts', 'site/src'].flatMap(testsIn);
 const pure = files.filter(
   (file) => !NEEDS_NEW_MODULES.test(file) && !TOUCHES_MORE.test(readFileSync(file, 'utf8')),
 );
@@ -83,9 +85,7 @@ const pure = files.filter(
 const NEEDS_OWN_PROCESS =
   /\bvi\.(?!fn\b|waitFor\b)|\bglobalThis(?:\.\w+)? = |\bprocess\.(?:on|off|listeners|rawListeners|removeAllListeners|memoryUsage)\b|\bgc\b|memory\.test|savings\.test/;
 
-const endToEnd = readdirSync('e2e/src', { recursive: true, encoding: 'utf8' })
-  .map((name) => join('e2e/src', name))
-  .filter((file) => /(?<!\.browser)\.test\.ts$/.test(file));
+const endToEnd = testsIn('e2e/src');
 const together = endToEnd.filter((file) => !NEEDS_OWN_PROCESS.test(file + readFileSync(file, 'utf8')));
 
 /** Projects of other groups run one after the other, so CI runs those that wait in a process beside. */
