@@ -61,12 +61,16 @@ export class Skipped extends Error {}
 
 /** Between two readings, in milliseconds. */
 const INTERVAL_MS = 10;
+/** A call is made, or a value read, at least so often: a machine may stand still for longer than any patience. */
+const MIN_ATTEMPTS = 5;
 
 /** @param patienceMs how long a test waits for an effect. */
 export function worldOf(started: StartedEngine, patienceMs: number): World & AsyncDisposable {
   const open: { close(): Promise<void> }[] = [];
   let isFaulty = false;
-  const mayRepeat: MayRepeat = (since) => !isFaulty && performance.now() < since + patienceMs;
+  const isPatient: MayRepeat = (since, attempts) =>
+    attempts < MIN_ATTEMPTS || performance.now() < since + patienceMs;
+  const mayRepeat: MayRepeat = (since, attempts) => !isFaulty && isPatient(since, attempts);
   const opened = <Each extends { close(): Promise<void> }>(each: Each): Each => {
     open.push(each);
     return each;
@@ -92,13 +96,13 @@ export function worldOf(started: StartedEngine, patienceMs: number): World & Asy
       return fault.bind(started.faults) as Required<EngineFaults>[typeof name];
     },
     async eventually(read, check) {
-      const end = performance.now() + patienceMs;
-      for (;;) {
+      const since = performance.now();
+      for (let attempts = 1; ; attempts++) {
         try {
           check(await read());
           return;
         } catch (error) {
-          if (performance.now() > end) throw error;
+          if (!isPatient(since, attempts)) throw error;
         }
         await pause(INTERVAL_MS);
       }
@@ -126,8 +130,8 @@ export async function watching(logs: ReplyLogs, id: string, eventually: World['e
   return { news, stop };
 }
 
-/** @param since when the call was made first. */
-type MayRepeat = (since: number) => boolean;
+/** @param since when the call was made first. @param attempts how often it was made. */
+type MayRepeat = (since: number, attempts: number) => boolean;
 
 /**
  * Makes a call again that was not answered in time, which every engine allows: a machine with other work makes an engine late, and
@@ -150,13 +154,15 @@ function patient<Each extends object>(each: Each, mayRepeat: MayRepeat): Each {
 
 async function untilInTime(first: Promise<unknown>, again: () => unknown, mayRepeat: MayRepeat) {
   const since = performance.now();
-  for (let result: unknown = first; ; result = again()) {
+  let result: unknown = first;
+  for (let attempts = 1; ; attempts++) {
     try {
       return await result;
     } catch (error) {
       const { code } = error as { readonly code?: unknown };
-      if ((code !== 'timeout' && code !== 'connection_failed') || !mayRepeat(since)) throw error;
+      if ((code !== 'timeout' && code !== 'connection_failed') || !mayRepeat(since, attempts)) throw error;
       await pause(INTERVAL_MS);
     }
+    result = again();
   }
 }
