@@ -44,6 +44,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'messages between du
     const agent = { heard: [], again: [], reports: [], at } as Partial<Agent> as Agent;
     const session = await connect(`ws://127.0.0.1:${front.port}/session`, {
       WebSocket,
+      waitForServer: true,
       token,
       reconnect: { minDelayMs: 5, maxDelayMs: 50 },
     });

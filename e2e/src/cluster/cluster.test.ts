@@ -28,6 +28,7 @@ afterEach(async () => {
 async function dial(): Promise<Session> {
   const session = await connect(nodes.url, {
     WebSocket,
+    waitForServer: true,
     token: 'user-1',
     reconnect: { minDelayMs: 5, maxDelayMs: 50 },
     limits: { messagesPerMinute: Infinity, bytesPerSecond: Infinity },

@@ -48,6 +48,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a failover to a rep
     await Promise.all([start(confirm), start(confirm)]);
     session = await connect(`ws://127.0.0.1:${front.port}/session`, {
       WebSocket,
+      waitForServer: true,
       token: randomBytes(8).toString('hex'),
       reconnect: { minDelayMs: 20, maxDelayMs: 200 },
     });

@@ -63,6 +63,7 @@ async function drainUntil(watch: WatchNodes) {
   for (let i = 0; i < SESSIONS; i++) {
     const session = await connect(started.url, {
       WebSocket,
+      waitForServer: true,
       token: 'user-1',
       reconnect: { minDelayMs: 5, maxDelayMs: 50 },
       limits: { messagesPerMinute: Infinity, bytesPerSecond: Infinity },

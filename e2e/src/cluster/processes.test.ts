@@ -29,6 +29,7 @@ describe.skipIf(redisMissing !== undefined).each([2, 3])(`${redisMissing ?? '%i 
   async function dial(options: ClientOptions = {}): Promise<Session> {
     const session = await connect(nodes.url, {
       WebSocket,
+      waitForServer: true,
       token: 'user-1',
       reconnect: { minDelayMs: 5, maxDelayMs: 50 },
       limits: { messagesPerMinute: Infinity, bytesPerSecond: Infinity },

@@ -51,7 +51,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a part that counts 
 
   async function dial(token: string): Promise<ClientSession> {
     const session = await connect(`ws://127.0.0.1:${front.port}/session`, {
-      ...{ WebSocket, token, store },
+      ...{ WebSocket, waitForServer: true, token, store },
       reconnect: { minDelayMs: 5, maxDelayMs: 50, connectWithinMs: 30_000 },
     });
     sessions.push(session);

@@ -38,6 +38,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a page with a durab
   async function load(from = store, options: ClientOptions = {}): Promise<ClientSession> {
     const session = await connect(`ws://127.0.0.1:${front.port}/session`, {
       WebSocket,
+      waitForServer: true,
       token: 'ann',
       store: from,
       reconnect: { minDelayMs: 5, maxDelayMs: 50, connectWithinMs: 30_000 },

@@ -36,6 +36,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
   async function dial(options: ClientOptions = {}): Promise<ClientSession> {
     const session = await connect(`ws://127.0.0.1:${front.port}/session`, {
       WebSocket,
+      waitForServer: true,
       token: 'ann',
       reconnect: { minDelayMs: 5, maxDelayMs: 50 },
       ...options,

@@ -40,6 +40,7 @@ it(`are handled once, from both ends, while processes are killed ${KILLS} times`
   const heard: number[] = [];
   const session = await connect(`ws://127.0.0.1:${front.port}/session`, {
     WebSocket,
+    waitForServer: true,
     token: 'ann',
     reconnect: { minDelayMs: 5, maxDelayMs: 50, connectWithinMs: 60_000 },
     modules: [events(eventContract, { counted: (number) => void heard.push(number) })],

@@ -58,6 +58,7 @@ it.skipIf(missing !== undefined)(
     front = await createCuttingProxy(() => node.port);
     session = await connect(`ws://127.0.0.1:${front.port}/session`, {
       WebSocket,
+      waitForServer: true,
       token: 'ann',
       reconnect: { minDelayMs: 5, maxDelayMs: 50, connectWithinMs: 100_000 },
     });

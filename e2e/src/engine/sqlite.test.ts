@@ -44,6 +44,7 @@ describe('sessions in a file', () => {
   async function open(token: string) {
     const session = await connect(`ws://127.0.0.1:${front?.port}/session`, {
       WebSocket,
+      waitForServer: true,
       token,
       reconnect: { minDelayMs: 5, maxDelayMs: 50, connectWithinMs: 60_000 },
     });
@@ -133,6 +134,7 @@ describe('parlance serve --data', () => {
     await using front = await createCuttingProxy(() => Number(port));
     await using session = await connect(`ws://127.0.0.1:${front.port}/session`, {
       WebSocket,
+      waitForServer: true,
       reconnect: { minDelayMs: 5, maxDelayMs: 50, connectWithinMs: 60_000 },
     });
     const answers: string[] = [];

@@ -38,7 +38,7 @@ async function startNodes(count: number) {
 }
 
 async function enter(url: string, token: string): Promise<ClientSession> {
-  const session = await connect(url, { WebSocket, token, reconnect: { minDelayMs: 5 } });
+  const session = await connect(url, { WebSocket, waitForServer: true, token, reconnect: { minDelayMs: 5 } });
   open.push(session);
   return session;
 }

@@ -65,6 +65,7 @@ describe.skipIf(redisMissing !== undefined)(
       fronts.push(front);
       const session = await connect(`ws://127.0.0.1:${front.port}/session`, {
         WebSocket,
+        waitForServer: true,
         token,
         reconnect: { minDelayMs: 5, maxDelayMs: 50 },
       });

@@ -22,6 +22,7 @@ async function dialAt(index: number, token = 'user-1'): Promise<Session> {
   nodes.choose(index);
   const session = await connect(nodes.url, {
     WebSocket,
+    waitForServer: true,
     token,
     reconnect: { minDelayMs: 5, maxDelayMs: 50 },
     limits: { messagesPerMinute: Infinity, bytesPerSecond: Infinity },

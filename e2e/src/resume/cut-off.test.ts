@@ -52,6 +52,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a node that does no
   async function dial(token: string): Promise<ClientSession> {
     const session = await connect(`ws://127.0.0.1:${front.port}/session`, {
       WebSocket,
+      waitForServer: true,
       token,
       reconnect: { minDelayMs: 20, maxDelayMs: 200 },
     });
