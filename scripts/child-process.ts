@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { basename } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 
 /** Calls to functions of a child process over Node's IPC channel. */
 
@@ -51,6 +52,8 @@ export interface ChildOptions {
 }
 
 const MAX_KEPT_ERROR = 4_000;
+/** Against hanging only. */
+const MAX_DEATH_MS = 60_000;
 
 /**
  * Runs `file`, which {@link offer}s commands, in a process of its own.
@@ -125,7 +128,10 @@ export function startChild<Offered extends Commands>(
     },
     async kill() {
       if (end === undefined) child.kill('SIGKILL');
-      await ended;
+      const late = pause(MAX_DEATH_MS, undefined, { ref: false }).then(() => {
+        if (end === undefined) throw new Error(`${title}: process ${child.pid} lives although it was killed`);
+      });
+      await Promise.race([ended, late]);
     },
   };
 }

@@ -1,4 +1,5 @@
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { within } from '../../../packages/server/src/engine/late.js';
 
 /** A TCP proxy that loses connections: at once, in the middle of a frame, or silently. */
 export interface CuttingProxy extends AsyncDisposable {
@@ -125,7 +126,12 @@ export async function createCuttingProxy(port: number | (() => number)): Promise
     },
     async [Symbol.asyncDispose]() {
       cut();
-      await new Promise((resolve) => server.close(resolve));
+      const closed = new Promise((resolve) => server.close(resolve));
+      await within(
+        closed,
+        60_000,
+        () => new Error(`a proxy keeps ${pairs.size + swallowed.size} connections`),
+      );
     },
   };
 }

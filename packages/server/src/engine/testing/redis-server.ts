@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
+import { within } from '../late.js';
 import { newDataFolder } from './data-folder.js';
 import { freePort } from './free-port.js';
 
@@ -61,7 +62,7 @@ async function startServer(program: string | undefined, options: readonly string
     if (child.exitCode !== null || child.signalCode !== null) return;
     const ended = once(child, 'exit');
     child.kill('SIGKILL');
-    await ended;
+    await within(ended, 60_000, () => new Error(`Redis at ${port} lives although it was killed`));
   };
   return {
     url: `redis://127.0.0.1:${port}`,
