@@ -1,6 +1,5 @@
 import { type Body, ProtocolError } from '@parlance/protocol';
 import {
-  assertKept,
   assertOptions,
   called,
   contentOf,
@@ -13,7 +12,7 @@ import {
   workAsTheyAre,
 } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../session/endpoint.js';
-import { ServedSession, type ServerSession } from '../session/served-session.js';
+import { jsonOf, ServedSession, type ServerSession } from '../session/served-session.js';
 import type { GroupMessage, PlainContent } from './delivery.js';
 import type {
   Group,
@@ -142,16 +141,8 @@ function bytesOf(content: PlainContent): number {
 
 /** @throws {ProtocolError} `invalid_argument`, `message_too_large`. */
 function encode(data: unknown, most: number): string | undefined {
-  if (data === undefined) return undefined;
-  let text: unknown;
-  try {
-    text = JSON.stringify(data);
-  } catch (cause) {
-    throw new ProtocolError('invalid_argument', 'group: the data cannot be written as JSON', { cause });
-  }
-  if (typeof text !== 'string') throw new ProtocolError('invalid_argument', 'group: the data is not JSON');
-  assertKept(data, 'data');
-  const size = Buffer.byteLength(text);
+  const text = jsonOf(data);
+  const size = text === undefined ? 0 : Buffer.byteLength(text);
   if (size <= most) return text;
   throw new ProtocolError('message_too_large', `group: ${size} bytes of data; at most ${most} are shown`);
 }

@@ -128,9 +128,9 @@ export const MAX_DATA_SIZE = 64 * 1024;
 /**
  * @param data of the application, which may be anything.
  * @returns its JSON; `undefined` for `undefined`.
- * @throws {ProtocolError} `invalid_argument`, `message_too_large`.
+ * @throws {ProtocolError} `invalid_argument`.
  */
-export function encodeData(data: unknown): string | undefined {
+export function jsonOf(data: unknown): string | undefined {
   if (data === undefined) return undefined;
   let text: unknown;
   try {
@@ -141,7 +141,13 @@ export function encodeData(data: unknown): string | undefined {
   // A function or a symbol.
   if (typeof text !== 'string') throw new ProtocolError('invalid_argument', 'data: the value is not JSON');
   assertKept(data, 'data');
-  assertDataSize(text);
+  return text;
+}
+
+/** As {@link jsonOf}, for {@link ServerSession.data}. @throws {ProtocolError} `message_too_large` also. */
+export function encodeData(data: unknown): string | undefined {
+  const text = jsonOf(data);
+  if (text !== undefined) assertDataSize(text);
   return text;
 }
 
