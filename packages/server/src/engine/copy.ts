@@ -80,14 +80,14 @@ export async function copyEngine(
   }
   for await (const { kind } of target.store.exports())
     throw new CopyRefused('not_empty', 'to', `it is not empty: there is a ${WORDS[kind]}`);
-  await again(() => mark.put(MARK, { holder: MARK, record: '' }, undefined));
+  await again(() => mark.put(MARK, { holder: MARK, record: '' }));
   const copying = new Copying(source.logs, target);
   for await (const item of store.exports()) {
     if (await copying.add(item)) onProgress(copying.counts);
   }
   await assertStopped(store, 'from');
   await assertStopped(target.store, 'to');
-  await again(() => mark.put(MARK, undefined, undefined));
+  await again(() => mark.put(MARK, undefined));
   return copying.counts;
 }
 
@@ -163,7 +163,7 @@ class Copying {
         await again(() => this.#link.table(item.table).shareKey(item.key));
         return false;
       case 'entry':
-        await again(() => this.#link.table(item.table).put(item.key, item.entry, undefined));
+        await again(() => this.#link.table(item.table).put(item.key, item.entry));
         return false;
       case 'proof': {
         const { session, owner, hashes, ttlMs } = item;

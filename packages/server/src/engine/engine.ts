@@ -227,7 +227,7 @@ export interface EngineTable {
    * @param entry `undefined` removes it.
    * @param expected whose entry this replaces: the holder of one, `null` for none, `undefined` for any.
    */
-  put(key: string, entry: TableEntry | undefined, expected: string | null | undefined): Promise<TablePut>;
+  put(key: string, entry: TableEntry | undefined, expected?: string | null): Promise<TablePut>;
   /** All entries. */
   read(): Promise<TableContent>;
   /**

@@ -20,11 +20,7 @@ export class MemoryTable implements EngineTable {
   #waiting: (() => void)[] = [];
   #key: string | undefined;
 
-  async put(
-    key: string,
-    entry: TableEntry | undefined,
-    expected: string | null | undefined,
-  ): Promise<TablePut> {
+  async put(key: string, entry: TableEntry | undefined, expected?: string | null): Promise<TablePut> {
     const held = this.#entries.get(key);
     const isThere = held?.holder === entry?.holder && held?.record === entry?.record;
     if (isThere) return { isDone: true, position: this.#position };

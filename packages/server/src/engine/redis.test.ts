@@ -104,8 +104,7 @@ withRedis(redisMissing ?? 'Redis', () => {
   it('says so if it has forgotten changes of agents, or all of them', async () => {
     const { url, client } = await start();
     const link = connect(url);
-    for (let i = 0; i < 3; i++)
-      await link.table('agents').put('k', { holder: 's', record: String(i) }, undefined);
+    for (let i = 0; i < 3; i++) await link.table('agents').put('k', { holder: 's', record: String(i) });
     await client.xdel('parlance:{agents}:log', '1-0');
     expect(await link.table('agents').changes(0)).toBeUndefined();
     expect(await link.table('agents').changes(1)).toHaveLength(2);

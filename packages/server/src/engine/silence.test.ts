@@ -104,7 +104,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a connection to Red
     await pause(50);
     proxy.silence('all');
     expect(await changes).toBe('timeout');
-    await other.table('agents').put('k', undefined, undefined);
+    await other.table('agents').put('k', undefined);
     await expect
       .poll(() =>
         link

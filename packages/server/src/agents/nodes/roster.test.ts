@@ -268,7 +268,7 @@ describe('the agents of two nodes', () => {
     const written = (await b.link.table('agents').read()).entries.get('acme:worker');
     if (written === undefined) throw new Error('it is written');
     const late = (record = written.record) =>
-      b.link.table('agents').put('acme:worker', { ...written, record }, undefined);
+      b.link.table('agents').put('acme:worker', { ...written, record });
     const now = async () => (await b.link.table('agents').read()).entries.get('acme:worker');
     // A record from before.
     await late(written.record.replace('"suspended":false', '"suspended":true'));
@@ -298,10 +298,10 @@ describe('the agents of two nodes', () => {
       JSON.stringify({ ...good, id: 'y' }),
       JSON.stringify({ ...good, agents: '[]' }),
     ];
-    for (const record of records) await b.link.table('agents').put('acme:z', { holder, record }, undefined);
+    for (const record of records) await b.link.table('agents').put('acme:z', { holder, record });
     await b.link
       .table('agents')
-      .put('acme:last', { holder, record: JSON.stringify({ ...good, id: 'last' }) }, undefined);
+      .put('acme:last', { holder, record: JSON.stringify({ ...good, id: 'last' }) });
     await expect.poll(() => b.holderOf('last')).toBe(holder);
     expect(b.holderOf('z')).toBeUndefined();
   });

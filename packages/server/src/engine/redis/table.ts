@@ -42,11 +42,7 @@ export class RedisTable implements EngineTable {
     this.#waiting = source.isShared ? undefined : new RedisConnection({ open: () => source.open() });
   }
 
-  async put(
-    key: string,
-    entry: TableEntry | undefined,
-    expected: string | null | undefined,
-  ): Promise<TablePut> {
+  async put(key: string, entry: TableEntry | undefined, expected?: string | null): Promise<TablePut> {
     const text = entry === undefined ? '' : `${entry.holder} ${entry.record}`;
     const holder = expected === undefined ? '*' : (expected ?? '');
     const answer = await this.#calls.run(this.#puts, PUT_ENTRY, this.#keys, key, text, holder);

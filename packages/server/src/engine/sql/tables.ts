@@ -47,7 +47,7 @@ export class TableCalls {
     name: string,
     key: string,
     entry: TableEntry | undefined,
-    expected: string | null | undefined,
+    expected?: string | null,
   ): SqlCall<TablePut> {
     const [state] = yield* ask(this.#state, name);
     const position = Number(state?.['position'] ?? 0);
@@ -118,11 +118,7 @@ export class SqlTable implements EngineTable {
     this.#topic = `table:${name}`;
   }
 
-  async put(
-    key: string,
-    entry: TableEntry | undefined,
-    expected: string | null | undefined,
-  ): Promise<TablePut> {
+  async put(key: string, entry: TableEntry | undefined, expected?: string | null): Promise<TablePut> {
     const put = await this.#database.run(() => this.#calls.put(this.#name, key, entry, expected));
     if (put.isDone) this.#database.wake(this.#topic);
     return put;

@@ -20,7 +20,7 @@ const callsOf = (link: EngineConnection): Promise<unknown>[] => [
   link.writeSession(ID, writeOf(1, { begin: 'b' })),
   link.readSession(ID, ['begin']),
   link.reserveCapacity('ada', 'one', CAPACITY),
-  link.table('names').put('k', { holder: 's', record: '' }, undefined),
+  link.table('names').put('k', { holder: 's', record: '' }),
   link.table('names').read(),
 ];
 
@@ -284,7 +284,7 @@ export const faultTests: Tests = {
     const link = world.connect();
     const table = link.table('names');
     await link.writeSession(ID, writeOf(1, { begin: 'b' }));
-    for (const record of ['1', '2', '3']) await table.put('k', { holder: 's', record }, undefined);
+    for (const record of ['1', '2', '3']) await table.put('k', { holder: 's', record });
     await loseData();
     same(await link.findSession(ID), undefined);
     same(await link.writeSession(ID, writeOf(2, { m2: 'x' }, { after: 1 })), 'gone');

@@ -66,7 +66,7 @@ const PLANTS: Readonly<Record<string, Plant>> = {
   },
   'a node that cannot withdraw': { link: () => ({ async withdraw() {} }), found: /^leases/ },
   'an entry that anyone replaces': {
-    table: (table) => ({ put: (key, entry) => table.put(key, entry, undefined) }),
+    table: (table) => ({ put: (key, entry) => table.put(key, entry) }),
     found: /^tables/,
   },
   'changes in another order': {
@@ -91,7 +91,7 @@ const PLANTS: Readonly<Record<string, Plant>> = {
     table: (table) => ({
       async put(key, entry, expected) {
         const { isDone } = await table.put(key, entry, expected);
-        if (isDone) await table.put(key, undefined, undefined);
+        if (isDone) await table.put(key, undefined);
         return await table.put(key, entry, isDone ? undefined : expected);
       },
     }),

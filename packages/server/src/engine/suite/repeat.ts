@@ -91,7 +91,7 @@ const CASES: Readonly<Record<string, Case>> = {
   'put, if there is none': { write: async (node) => (await putOwn(node)).isDone, state: tableOf },
   'put, in place of any': {
     before: putOther,
-    write: ({ link }) => link.table('names').put('k', entry, undefined),
+    write: ({ link }) => link.table('names').put('k', entry),
     state: tableOf,
   },
   'put, in place of one': {

@@ -46,7 +46,7 @@ async function fill({ connect, connectLogs }: World) {
     await link.reserveCapacity('ac:{count}', session, { bytes, maxBytes: 100, ttlMs: TTL_MS });
   await link.table('words').put('a key: \u00fc', { holder: 'aaaaaa', record: 'one two' }, null);
   await link.table('words').put('gone', { holder: 'aaaaaa', record: '' }, null);
-  await link.table('words').put('gone', undefined, undefined);
+  await link.table('words').put('gone', undefined);
   const key = await link.table('words').shareKey('a key of all nodes');
 
   const logs = connectLogs();

@@ -24,7 +24,7 @@ export const tableTests: Tests = {
     same(await table.put('k', undefined, 's2'), { isDone: false, position: 1 });
     same((await table.read()).entries, new Map([['k', entry('s1')]]));
     same(await table.put('k', entry('s1', ''), 's1'), { isDone: true, position: 2 });
-    same(await table.put('k', entry('s3'), undefined), { isDone: true, position: 3 });
+    same(await table.put('k', entry('s3')), { isDone: true, position: 3 });
     same(await table.put('k', undefined, 's3'), { isDone: true, position: 4 });
     same(await table.read(), { entries: new Map(), position: 4 });
   },
@@ -33,7 +33,7 @@ export const tableTests: Tests = {
     const table = connect().table('names');
     for (let twice = 0; twice < 2; twice++) {
       same(await table.put('k', entry('s1'), null), { isDone: true, position: 1 });
-      same(await table.put('k', entry('s1'), undefined), { isDone: true, position: 1 });
+      same(await table.put('k', entry('s1')), { isDone: true, position: 1 });
     }
     for (let twice = 0; twice < 2; twice++)
       same(await table.put('k', undefined, 's1'), { isDone: true, position: 2 });
@@ -44,8 +44,8 @@ export const tableTests: Tests = {
     const [a, b] = [connect().table('names'), connect().table('names')];
     same(await b.read(), { entries: new Map(), position: 0 });
     const waiting = b.changes(0);
-    await a.put('k', entry('s1'), undefined);
-    await a.put('l', entry('s2'), undefined);
+    await a.put('k', entry('s1'));
+    await a.put('l', entry('s2'));
     await b.put('k', undefined, 's1');
     same((await waiting)?.[0], { position: 1, key: 'k', entry: entry('s1') });
     same(await a.changes(0), [
@@ -60,8 +60,7 @@ export const tableTests: Tests = {
   async 'changes of several nodes have one order, and the entries are what comes of it'({ connect }) {
     const nodes = [connect(), connect(), connect()].map((node) => node.table('names'));
     const write = async (node: number) => {
-      for (let i = 0; i < 10; i++)
-        await nodes[node]?.put(`k${i % 3}`, entry(`${node}`, String(i)), undefined);
+      for (let i = 0; i < 10; i++) await nodes[node]?.put(`k${i % 3}`, entry(`${node}`, String(i)));
     };
     await Promise.all(nodes.map((_, node) => write(node)));
     const [table] = nodes as [(typeof nodes)[number]];
@@ -100,7 +99,7 @@ export const tableTests: Tests = {
   },
 
   async 'the changes after one that was never made are not known'({ connect }) {
-    await connect().table('names').put('k', entry('s1'), undefined);
+    await connect().table('names').put('k', entry('s1'));
     same(await connect().table('names').changes(2), undefined);
   },
 

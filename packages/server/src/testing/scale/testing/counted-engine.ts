@@ -216,7 +216,7 @@ class SharedTable {
   }
 
   /** As `MemoryTable`, with changes that are never forgotten. */
-  put(key: string, entry: TableEntry | undefined, expected: string | null | undefined) {
+  put(key: string, entry: TableEntry | undefined, expected?: string | null) {
     const held = this.entries.get(key);
     const { position: before } = this;
     if (held?.holder === entry?.holder && held?.record === entry?.record)
