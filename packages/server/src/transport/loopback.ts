@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers';
 import { copyBytes } from '@parlance/protocol/internal';
 import { Reading } from './reading.js';
 import type { Transport, TransportEvents } from './transport.js';

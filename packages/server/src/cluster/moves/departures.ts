@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { setImmediate } from 'node:timers';
 import { type Logger, ProtocolError } from '@parlance/protocol';
 import { attempt, loggable, systemClock } from '@parlance/protocol/internal';
 import { repeat } from '../../base/repeat.js';

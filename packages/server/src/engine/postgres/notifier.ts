@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers';
 import type { Client } from 'pg';
 import { ENGINE_TIMEOUT_MS } from '../engine.js';
 import { within } from '../late.js';

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers';
 import { ProtocolError } from '@parlance/protocol';
 import type { EngineConnection, ListedNode, NodeList } from '../engine.js';
 import { RedisCalls } from './calls.js';

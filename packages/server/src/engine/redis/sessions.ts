@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers';
 import { ProtocolError } from '@parlance/protocol';
 import type {
   CapacityRequest,

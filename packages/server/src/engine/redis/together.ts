@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers';
 import { ProtocolError } from '@parlance/protocol';
 import type { OneOfMany, RedisCalls } from './calls.js';
 import type { Lane } from './connection.js';

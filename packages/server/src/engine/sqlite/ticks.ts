@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers';
 import { ProtocolError } from '@parlance/protocol';
 import type { SqlCall, SqlValue } from '../sql/call.js';
 import type { Database, PreparedStatement } from './library.js';

@@ -1,6 +1,7 @@
 import { Agent, globalAgent } from 'node:http';
 import { globalAgent as globalTlsAgent, Agent as TlsAgent } from 'node:https';
 import { isIP, type Socket } from 'node:net';
+import { setImmediate } from 'node:timers';
 
 /** Milliseconds that a connection is kept for the next request. Servers that close them wait for 5 s and more. */
 const KEEP_ALIVE_MS = 4_000;

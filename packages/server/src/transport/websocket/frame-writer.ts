@@ -1,4 +1,5 @@
 import type { Duplex } from 'node:stream';
+import { setImmediate } from 'node:timers';
 import { type Crashable, guard } from '@parlance/protocol/internal';
 
 /**
