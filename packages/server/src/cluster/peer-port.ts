@@ -105,7 +105,7 @@ export class PeerPort {
     } catch (cause) {
       throw new ProtocolError('invalid_option', `cluster.tls: ${(cause as Error).message}`, { cause });
     }
-    await listenOn(port.#http, options.port, options.host, options.logger);
+    await listenOn(port.#http, options.port, options.host, options.logger, true);
     return port;
   }
 

@@ -103,9 +103,16 @@ export async function openListener(
 /**
  * Later failures, such as accepting a connection without file descriptors, are logged: the port stays open.
  *
+ * @param exclusive no other worker of `node:cluster` accepts connections there. By default all do, also at port 0.
  * @throws {ProtocolError} `connection_failed` if the port cannot be opened.
  */
-export async function listenOn(http: HttpServer, port: number, host: string, logger: Logger): Promise<void> {
+export async function listenOn(
+  http: HttpServer,
+  port: number,
+  host: string,
+  logger: Logger,
+  exclusive = false,
+): Promise<void> {
   const log = limitedLog(logger);
   let isOpen = false;
   await new Promise<void>((resolve, reject) => {
@@ -119,7 +126,7 @@ export async function listenOn(http: HttpServer, port: number, host: string, log
       const message = `cannot listen on ${host}:${port}: ${why}`;
       reject(new ProtocolError('connection_failed', message, { cause }));
     });
-    http.listen(port, host, resolve);
+    http.listen({ port, host, exclusive }, resolve);
   });
   isOpen = true;
 }
