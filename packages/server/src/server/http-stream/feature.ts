@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex, Readable } from 'node:stream';
-import { CloseCode, type ProtocolError, Subprotocol } from '@parlance/protocol';
+import { CloseCode, type Logger, type ProtocolError, Subprotocol } from '@parlance/protocol';
 import { systemClock } from '@parlance/protocol/internal';
+import { limitedLog } from '../../base/limited-log.js';
 import type { ServerEndpoint } from '../../session/endpoint.js';
 import type { Refusal } from '../../transport/http/site.js';
 import type { HttpHandler, PagePort } from '../../transport/http/status.js';
@@ -57,6 +58,7 @@ class HttpStreams implements OwnHooks {
     transport: ({ wire }) => (wire instanceof HttpStream ? 'http' : undefined),
   };
   readonly #host: OwnHost;
+  readonly #log: Logger;
   readonly #node: ThisNode;
   /** By the hexadecimal form of their keys. */
   readonly #streams = new Map<string, HttpStream>();
@@ -67,6 +69,7 @@ class HttpStreams implements OwnHooks {
     const { maxPayload: maxRecord } = webSocketOptions(host.options);
     this.#maxFrames = { maxSize: MAX_GATHERED + maxRecord, maxRecord };
     this.#host = host;
+    this.#log = limitedLog(host.options.logger);
     this.#node = host.use(NODE) as ThisNode;
     this.#node.pipes?.serve(SERVICE, (pipe, about) => this.#takePassed(pipe, about));
   }
@@ -81,7 +84,7 @@ class HttpStreams implements OwnHooks {
 
   #open(request: IncomingMessage, response: ServerResponse): void {
     const maxSize = this.#host.options.limits.maxHandshakeSize + MAX_HELLO_HEAD;
-    if (!isTakable(request, response, maxSize)) return;
+    if (!isTakable(request, response, maxSize, this.#log)) return;
     const arrival = this.#host.enter(request);
     if ('status' in arrival) {
       response.setHeader('retry-after', Math.ceil(arrival.retryAfterMs / 1000));
@@ -110,7 +113,7 @@ class HttpStreams implements OwnHooks {
   }
 
   #take(request: IncomingMessage, response: ServerResponse): void {
-    if (!isTakable(request, response, this.#maxFrames.maxSize)) return;
+    if (!isTakable(request, response, this.#maxFrames.maxSize, this.#log)) return;
     this.#read(request, {
       ...this.#maxFrames,
       find: (first) => {
@@ -194,8 +197,13 @@ class HttpStreams implements OwnHooks {
   }
 }
 
-/** Refuses a request by its head. */
-function isTakable(request: IncomingMessage, response: ServerResponse, maxSize: number): boolean {
+/** Refuses a request by its head, or because its body has gone to another reader. */
+function isTakable(
+  request: IncomingMessage,
+  response: ServerResponse,
+  maxSize: number,
+  log: Logger,
+): boolean {
   const { method, headers } = request;
   const type = headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase();
   const coding = headers['content-encoding'] ?? 'identity';
@@ -203,6 +211,13 @@ function isTakable(request: IncomingMessage, response: ServerResponse, maxSize: 
   if (method !== 'POST') status = 405;
   else if (!BODIES.has(type) || coding !== 'identity') status = 415;
   else if (Number(headers['content-length'] ?? 0) > maxSize) status = 413;
+  else if (request.readableDidRead) {
+    status = 500;
+    log.error(
+      { event: 'http.body_taken' },
+      'other code has read the body of a request of a session, as a body parser does: call respond() before it',
+    );
+  }
   if (status === 405) response.setHeader('allow', 'POST');
   if (status !== 0) answer(response, status);
   return status === 0;
