@@ -13,7 +13,7 @@ it('is a session of its own on Node, and says so once', async () => {
   const lines: unknown[] = [];
   const log = (fields: unknown) => void lines.push(fields);
   const logger = { debug: log, info: log, warn: log, error: log };
-  await using one = await connect(url, { shared: true, WebSocket, logger });
+  await using one = await connect(url, { shared: true, logger });
   await using two = await connect(url, { shared: { worker: '/w.js' }, WebSocket });
   expect(one.id).not.toBe(two.id);
   expect((await one.request('x')).text).toBe('re: x');
