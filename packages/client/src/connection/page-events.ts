@@ -12,20 +12,18 @@ export interface PageListener {
 export function watchPage({ onSignOfLife: listener, onGone, onBack }: PageListener): () => void {
   const { window, document } = globalThis as { window?: EventTarget; document?: Document };
   if (window === undefined || document === undefined) return () => {};
-  const over = new AbortController();
-  const { signal } = over;
   const isCached = (event: Event) => (event as PageTransitionEvent).persisted === true;
-  window.addEventListener('online', listener, { signal });
-  window.addEventListener('offline', listener, { signal });
-  window.addEventListener('pagehide', (event) => onGone(isCached(event)), { signal });
-  // The browser closed the connection when the page went into the back/forward cache.
-  window.addEventListener('pageshow', (event) => (isCached(event) ? onBack() : listener()), { signal });
-  document.addEventListener(
-    'visibilitychange',
-    () => {
-      if (document.visibilityState === 'visible') listener();
-    },
-    { signal },
-  );
-  return () => over.abort();
+  // Without a signal: in a page that a test has made of jsdom, `AbortController` is often that of Node, which jsdom refuses.
+  const listeners: readonly (readonly [EventTarget, string, (event: Event) => void])[] = [
+    [window, 'online', listener],
+    [window, 'offline', listener],
+    [window, 'pagehide', (event) => onGone(isCached(event))],
+    // The browser closed the connection when the page went into the back/forward cache.
+    [window, 'pageshow', (event) => (isCached(event) ? onBack() : listener())],
+    [document, 'visibilitychange', () => document.visibilityState === 'visible' && listener()],
+  ];
+  for (const [target, type, each] of listeners) target.addEventListener(type, each);
+  return () => {
+    for (const [target, type, each] of listeners) target.removeEventListener(type, each);
+  };
 }
