@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { connect } from '@parlance/client';
-import type { ServerOptions } from '@parlance/server';
+import type { ServerOptions, ServerSession } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { cutSession } from '../kit/cut-session.js';
@@ -95,6 +95,41 @@ it('closes in time although its last message, which took long to code, waits for
   expect(closed).toMatchObject({ unacknowledged: expect.any(Number) });
   expect(session.state).toBe('closed');
 });
+
+describe.each(['websocket', 'http'] as const)(
+  'a session over %s, with a reply of which nobody reads',
+  (transport) => {
+    it.each([
+      ['client', 'client'],
+      ['client', 'server'],
+      ['server', 'client'],
+      ['server', 'server'],
+    ])('of a request of its %s, ends before its time is over if its %s closes', async (asker, closer) => {
+      const options = {
+        async *onRequest() {
+          for (;;) yield 'x'.repeat(1_000);
+        },
+        timers: { closingTimeoutMs: 2_000 },
+      };
+      const { server, url } = await peers.serve({ onSession: () => {}, ...options });
+      const session = await peers.dial(url, { ...options, transports: [transport], WebSocket: undefined });
+      const served = server.sessions.get(session.id) as ServerSession;
+      const [asking, answering] = asker === 'client' ? [session, served] : [served, session];
+      const reply = asking.stream('')[Symbol.asyncIterator]();
+      await reply.next();
+      await expect.poll(() => answering.stats().blockedOnCredit).toBe(true);
+      const { unacknowledged } = await (closer === 'client' ? session : served).close({ code: 'enough' });
+      // The end that has dropped parts says so.
+      expect(unacknowledged === 0).toBe(closer === asker);
+      const reading = (async () => {
+        while ((await reply.next()).done !== true);
+      })();
+      await expect(reading).rejects.toMatchObject({ code: 'session_closed' });
+      const ended = { code: 'enough', error: undefined };
+      expect([await session.closed, await served.closed]).toMatchObject([ended, ended]);
+    });
+  },
+);
 
 it('closes a connection whose HELLO is not answered yet with 4503, so that its client keeps its session', async () => {
   let asked = 0;

@@ -332,9 +332,12 @@ export class Endpoint
 
   #handleState(state: SessionState): void {
     this.account.handleSuspended(state === 'suspended' ? this.#clock.now() : Infinity);
-    // Their replies would not be sent any more.
-    if (state === 'closing')
+    if (state === 'closing') {
+      // Their replies would not be sent any more.
       this.#inbound?.abortHandlers(new ProtocolError('session_closed', 'the session closes'));
+      // The core waits for a peer that does not read, for less than the coarse clock takes.
+      this.#transmitter.hasReceived = true;
+    }
     // A resumed session has everything it needs; any other is reported when it is ready.
     if (state === 'established' && !this.isReady) this.loading.begin(() => this.#start());
     else if (state !== 'closed') this.notify('state', state);

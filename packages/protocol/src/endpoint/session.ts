@@ -197,7 +197,8 @@ export interface Session extends AsyncIterable<Message>, AsyncDisposal {
   readonly closed: Promise<SessionEnd>;
   /**
    * Closes the session when everything that was sent is acknowledged, if necessary over a new connection.
-   * Gives up after `closingTimeoutMs` and returns how much was not acknowledged. The other end gets the code and the
+   * Gives up after `closingTimeoutMs` and returns how much was not acknowledged. A request or reply whose reader takes nothing
+   * is cut short after a tenth of that, and fails with `session_closed`. The other end gets the code and the
    * reason in its `closed`; a client whose server has closed the session does not connect again by itself.
    *
    * @throws {ProtocolError} `invalid_option`. Otherwise it never rejects.

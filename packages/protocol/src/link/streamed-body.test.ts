@@ -152,7 +152,7 @@ describe('a streamed body', () => {
     read(outbox);
     outbox.pushBody(bodyOf(3, 10, Uint8Array.of(1)));
     outbox.pushAfter(2, END(2));
-    outbox.dropSources();
+    outbox.dropStreams(true);
     expect([outbox.has(1), outbox.has(3), outbox.queuedBytes]).toEqual([false, false, 2]);
     expect(read(outbox)).toEqual([END(2)]);
   });

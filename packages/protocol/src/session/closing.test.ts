@@ -134,6 +134,101 @@ describe('a session that closes', () => {
   });
 });
 
+describe('a session that closes while streams wait for a peer that does not read them', () => {
+  /** A tenth of the closing timeout, and the acknowledgement, which may take 200 ms. */
+  const SOON = TIMERS.closingTimeoutMs / 10 + 250;
+
+  const WINDOWS = JSON.stringify({ message_window: 16_384, stream_window: 16_384 });
+  const capabilities = {
+    ...CAPABILITIES,
+    extensions: { ...CAPABILITIES.extensions, [Extension.LINK]: WINDOWS },
+  };
+  const withWindow = () => established({ delayMs: 10, client: { capabilities }, server: { capabilities } });
+
+  /** A reply of 100 parts, of which the client reads none. */
+  function unread() {
+    const simulation = withWindow();
+    const { client, server } = simulation;
+    const streamId = client.core.channel.request(body());
+    simulation.advance(10);
+    for (let i = 0; i < 100; i++) server.core.channel.chunk(streamId, body(1_000));
+    server.core.channel.end(streamId);
+    return { simulation, client, server, streamId };
+  }
+
+  it.each(['client', 'server'] as const)('ends soon if its %s closes', (closer) => {
+    const { simulation, client, server, streamId } = unread();
+    simulation.advance(1_000);
+    expect(server.core.isBlockedOnCredit).toBe(true);
+    simulation[closer].core.close(CloseReason.NORMAL, '', simulation.now);
+    simulation.advance(SOON);
+    expect([client.core.state, server.core.state]).toEqual(['closed', 'closed']);
+    expect([errorOf(client), errorOf(server)]).toEqual([[undefined], [undefined]]);
+    const parts = eventsOf(client, 'part').length;
+    expect(parts).toBeGreaterThan(0);
+    // The end of the reply was not sent, so it does not look complete.
+    expect(eventsOf(client, 'end')).toEqual([]);
+    const { notSent, unknown } = server.core.unconfirmed();
+    expect([notSent.length, unknown]).toEqual([100 - parts, []]);
+    expect(notSent[0]).toEqual({ kind: 'reply', streamId });
+  });
+
+  it('sends the rest to a peer that reads, however slowly, if it never pauses for so long', () => {
+    const { simulation, client, server, streamId } = unread();
+    server.core.close(CloseReason.NORMAL, '', simulation.now);
+    let read = 0;
+    for (let round = 0; round < 50 && server.core.state === 'closing'; round++) {
+      const received = eventsOf(client, 'part');
+      for (const { body: part } of received.slice(read, read + 10))
+        client.core.channel.consume(streamId, part.charge);
+      read = Math.min(received.length, read + 10);
+      simulation.advance(TIMERS.closingTimeoutMs / 10 - 25);
+    }
+    expect([eventsOf(client, 'part').length, eventsOf(client, 'end').length]).toEqual([100, 1]);
+    expect(errorOf(server)).toEqual([undefined]);
+  });
+
+  it('waits for messages as long as ever, and for streams beside them', () => {
+    const { simulation, client, server } = unread();
+    for (let i = 0; i < 2_000; i++) server.core.channel.send(body(1_000));
+    simulation.advance(300);
+    server.core.close(CloseReason.NORMAL, '', simulation.now);
+    simulation.advance(TIMERS.closingTimeoutMs - 1);
+    expect([server.core.state, client.core.state]).toEqual(['closing', 'established']);
+    simulation.advance(1);
+    expect(errorOf(server)).toEqual(['timeout']);
+  });
+
+  it('cuts a request short of which a part has arrived', () => {
+    const simulation = withWindow();
+    const { client, server } = simulation;
+    server.core.channel.holdCredit(true);
+    const streamId = client.core.channel.request(body(200_000));
+    simulation.advance(300);
+    client.core.close(CloseReason.NORMAL, '', simulation.now);
+    simulation.advance(SOON);
+    expect([client.core.state, server.core.state]).toEqual(['closed', 'closed']);
+    expect([errorOf(client), errorOf(server)]).toEqual([[undefined], [undefined]]);
+    expect(eventsOf(server, 'request')).toEqual([]);
+    expect(client.core.unconfirmed()).toEqual({ notSent: [{ kind: 'request', streamId }], unknown: [] });
+  });
+
+  it('waits anew after a lost connection, since the credit that the peer granted may be lost with it', () => {
+    const { simulation, client, server, streamId } = unread();
+    simulation.advance(300);
+    server.core.close(CloseReason.NORMAL, '', simulation.now);
+    simulation.advance(TIMERS.closingTimeoutMs / 10 - 5);
+    for (const { body: part } of eventsOf(client, 'part')) client.core.channel.consume(streamId, part.charge);
+    const before = eventsOf(client, 'part').length;
+    simulation.cut();
+    simulation.reconnect();
+    simulation.advance(50);
+    expect(eventsOf(client, 'part').length).toBeGreaterThan(before);
+    simulation.advance(TIMERS.closingTimeoutMs);
+    expect([errorOf(client), errorOf(server)]).toEqual([[undefined], [undefined]]);
+  });
+});
+
 describe('the statement of an application with its close', () => {
   it('reaches the other end, which knows who has closed', () => {
     const simulation = established();

@@ -49,6 +49,9 @@ export const CLOSING_STEPS: Readonly<Record<ClosingState, Partial<Record<Closing
   answered: { lose: 'asked' },
 };
 
+/** A peer that does not read its streams is waited for during this part of the closing timeout. */
+const PATIENCE_PART = 10;
+
 const NORMAL_CLOSE: ClosePayload = Object.freeze({ reason: CloseReason.NORMAL, message: '' });
 
 /** How a session closes, and what it leaves undelivered. */
@@ -59,13 +62,18 @@ export class Closing {
   /** The payload of the peer's CLOSE. */
   received: ClosePayload | undefined;
   readonly #outbox: Outbox;
-  /** Tensors that were cut short when the peer closed. */
+  /** Bodies that were cut short. */
   #dropped: readonly UnconfirmedBody[] | undefined;
+  readonly #patienceMs: number;
+  /** Clock reading at which the streams that the peer does not read are cut short; `Infinity` unless only these are left. */
+  stallEnds = Infinity;
   /** Set when the session fails, which clears the outbox. */
   #final: Unconfirmed | undefined;
 
-  constructor(outbox: Outbox) {
+  /** @param closingTimeoutMs the bound of the whole handshake. */
+  constructor(outbox: Outbox, closingTimeoutMs: number) {
     this.#outbox = outbox;
+    this.#patienceMs = closingTimeoutMs / PATIENCE_PART;
   }
 
   /** CLOSE was sent on the present connection. */
@@ -90,6 +98,8 @@ export class Closing {
   }
 
   step(event: ClosingEvent): void {
+    // If the connection is lost, credit that the peer has granted comes again after the resume.
+    this.stallEnds = Infinity;
     this.state = CLOSING_STEPS[this.state][event] ?? this.state;
   }
 
@@ -100,10 +110,20 @@ export class Closing {
    * @param canResume another connection may resume the session. The end that only answers then stays until the
    * other has left, as its answer may be lost with the connection.
    */
-  due(isAcknowledged: boolean, canResume: boolean): 'send' | 'leave' | undefined {
-    if (!this.hasSent) return this.#outbox.hasBodies ? undefined : 'send';
+  due(isAcknowledged: boolean, canResume: boolean, now: number): 'send' | 'leave' | undefined {
+    if (!this.hasSent) {
+      if (this.#isPeerStalled(isAcknowledged, now)) this.cutShort(false);
+      return this.#outbox.hasBodies ? undefined : 'send';
+    }
     const mayLeave = this.state === 'exchanged' || (this.state === 'answered' && !canResume);
     return mayLeave && isAcknowledged ? 'leave' : undefined;
+  }
+
+  /** Everything else has arrived, and the peer has read nothing of the streams that are left for as long as it is waited for. */
+  #isPeerStalled(isAcknowledged: boolean, now: number): boolean {
+    if (!isAcknowledged || !this.#outbox.isStalled) this.stallEnds = Infinity;
+    else if (this.stallEnds === Infinity) this.stallEnds = now + this.#patienceMs;
+    return now >= this.stallEnds;
   }
 
   /** The peer has closed and received everything, so the session may end without an error. */
@@ -113,10 +133,10 @@ export class Closing {
 
   // --- undelivered bodies
 
-  /** Cuts tensors short that are still being generated: the peer closes, and would only wait for them. */
-  dropSources(): void {
+  /** Cuts streams short: all of them, or only tensors that are still being generated. */
+  cutShort(onlySources: boolean): void {
     const before = this.#outbox.unwritten();
-    this.#outbox.dropSources();
+    this.#outbox.dropStreams(onlySources);
     const kept = new Set(this.#outbox.unwritten());
     const dropped = before.filter((body) => !kept.has(body)).map(unsent);
     if (dropped.length > 0) this.#dropped = [...(this.#dropped ?? []), ...dropped];

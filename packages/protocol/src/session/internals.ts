@@ -91,8 +91,12 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
   }
 
   protected get closing(): Closing {
-    this.#closing ??= new Closing(this.outbox);
+    this.#closing ??= new Closing(this.outbox, this.options.timers.closingTimeoutMs);
     return this.#closing;
+  }
+  /** See {@link Closing.stallEnds}. */
+  protected get stallEnds(): number {
+    return this.#closing?.stallEnds ?? Infinity;
   }
   get hasSentClose(): boolean {
     return this.#closing?.hasSent === true;
@@ -141,7 +145,8 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
     this.closing.step('receive');
     // The peer sends no more counted frames, and waits until all that it sent is acknowledged.
     this.channel.acknowledge();
-    this.closing.dropSources();
+    // The peer would only wait for tensors that are still being generated.
+    this.closing.cutShort(true);
     if (reason === CloseReason.TIMEOUT) {
       this.failure ??= new ProtocolError('timeout', `the peer closed: ${message || 'idle'}`, {
         side: 'remote',

@@ -205,7 +205,7 @@ export class Core extends SessionInternals implements SessionCore {
   }
 
   nextTimeout(): number {
-    return this.hasEnded ? Infinity : this.timers.next(this);
+    return this.hasEnded ? Infinity : Math.min(this.timers.next(this), this.stallEnds);
   }
 
   // --- commands
@@ -291,7 +291,7 @@ export class Core extends SessionInternals implements SessionCore {
     if (frame !== undefined || this.lifecycle !== LifecycleState.CLOSING || this.isLost) return frame;
     if (this.channel.hasUntold) return undefined;
     const closing = this.closing;
-    switch (closing.due(this.isAcknowledged, this.canResume)) {
+    switch (closing.due(this.isAcknowledged, this.canResume, this.timers.now)) {
       case 'send':
         closing.step('send');
         this.channel.stopSending();
