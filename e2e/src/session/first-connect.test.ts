@@ -341,3 +341,53 @@ describe('a client that starts before its server', () => {
     expect(await failure(connect(url, { WebSocket, reconnect }))).toMatchObject({ code: 'rejected' });
   });
 });
+
+describe('a token function that never answers', () => {
+  const never = () => new Promise<never>(() => {});
+  /** The errors that the application is told of, and how long the client tried. */
+  async function told(options: ClientOptions) {
+    const errors: unknown[] = [];
+    const begun = performance.now();
+    const error = await failure(
+      connect('ws://127.0.0.1:1/session', {
+        WebSocket,
+        token: never,
+        onError: (_error, { event }) => errors.push(event),
+        ...options,
+      }),
+    );
+    return { error, errors, ms: performance.now() - begun };
+  }
+
+  it.each<[string, ClientOptions]>([
+    ['acceptTimeoutMs', { timers: { acceptTimeoutMs: 50 } }],
+    ['connectWithinMs', { reconnect: { connectWithinMs: 600 } }],
+    [
+      'connectWithinMs, with several calls in it',
+      { reconnect: { connectWithinMs: 600 }, timers: { acceptTimeoutMs: 50 } },
+    ],
+    ['acceptTimeoutMs, with no attempt but the first', { reconnect: false, timers: { acceptTimeoutMs: 50 } }],
+  ])('fails connect within %s', async (_bound, options) => {
+    const { error, errors } = await told(options);
+    expect(error).toMatchObject({ code: 'connection_failed', cause: { code: 'timeout' } });
+    expect(errors[0]).toBe('token.failed');
+  });
+
+  it('is called again while connect tries', async () => {
+    const server = createServer({ authenticate: ({ token }) => ({ principal: token ?? '' }) });
+    open.push(() => server.close({ sessions: 'end' }));
+    const { url } = await server.listen();
+    let calls = 0;
+    const token = async () => (++calls === 1 ? await never() : 'ann');
+    const timers = { acceptTimeoutMs: 100 };
+    const session = await connect(url, { WebSocket, token, timers, waitForServer: true, onError: () => {} });
+    expect([...server.sessions.values()].map(({ principal }) => principal)).toEqual(['ann']);
+    await session.close();
+  });
+
+  it('ends with the signal at once, and leaves nothing that waits', async () => {
+    const signal = AbortSignal.timeout(20);
+    const { error, errors } = await told({ signal });
+    expect([error, errors]).toEqual([signal.reason, []]);
+  });
+});

@@ -88,6 +88,9 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
   // A server that says nothing is busy, or none of ours; pages, which wait by default, are told of the latter soon.
   const asksToWait =
     waitForServer === true || (typeof reconnect === 'object' && reconnect.connectWithinMs !== undefined);
+  // The bound of the application holds for its own function as well.
+  const isBounded = asksToWait && triesUntil > platformClock.now();
+  const tokenWithinMs = timers.acceptTimeoutMs;
   return await new Promise<ClientSession>((resolve, reject) => {
     const sweep = sweepOf(timers);
     const reconnecting = new ReconnectingSession({
@@ -169,6 +172,10 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
         await Promise.all(modules.call('dialing'));
         return await askToken();
       },
+      askWithinMs: () => {
+        const leftMs = isBounded && !isAccepted() ? triesUntil - platformClock.now() : Infinity;
+        return Math.min(tokenWithinMs, Math.max(leftMs, MIN_TOKEN_MS));
+      },
       session: reconnecting,
     });
     const renewal = createRenewal({
@@ -214,9 +221,7 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
     };
     const free = whenAborted(signal, () => fail(signal?.reason));
     sweep.add(ticking);
-    askToken()
-      .then((token) => dialer.dial(token))
-      .catch(fail);
+    dialer.ask(askToken).catch(fail);
   });
 }
 
@@ -243,6 +248,8 @@ async function capabilitiesOf({ options, limits }: Setup, plan: Plan) {
 
 /** The default of `acceptTimeoutMs` is for a server that has answered before, or says that it takes time. */
 const FIRST_TIMEOUT_MS = 5_000;
+/** How long a token function may take at least, so that an attempt behind the bound does not fail because of it. */
+const MIN_TOKEN_MS = 500;
 
 /** Sessions with the same interval share one timer. */
 const sweeps = new Map<number, Sweep>();

@@ -43,6 +43,7 @@ function setUp(given: Partial<DialerOptions> = {}, isAccepted = true, takesHello
     clock,
     logger: { debug: warn, info: warn, warn, error: warn },
     askToken: async () => 'token',
+    askWithinMs: () => 5_000,
     session,
     ...given,
   });

@@ -26,6 +26,8 @@ export interface DialerOptions {
   readonly logger: Logger | undefined;
   /** Called before each attempt except the first. */
   readonly askToken: () => Promise<string | undefined>;
+  /** How long it may take now, in milliseconds. */
+  readonly askWithinMs: () => number;
   /** The session that connections are opened for. */
   readonly session: DialingSession;
 }
@@ -246,28 +248,43 @@ export class Dialer {
   }
 
   #retry(): void {
-    const { askToken, clock, logger, session } = this.#options;
+    const { askToken, session } = this.#options;
     this.#cancelRetry?.();
     this.#cancelRetry = undefined;
     if (!this.#isNeeded) return;
     this.isAnswered = false;
     this.firstMessage = undefined;
-    const fail = (error: unknown): void => {
-      this.#cancelAsking?.();
-      const message = 'the token function failed';
-      logger?.warn({ event: 'token.failed', err: loggable(error) }, message);
-      if (session.isAccepted) this.retryLater(0);
-      else session.abort(new ProtocolError('connection_failed', message, { cause: error }));
-    };
+    guardLater(
+      session,
+      this.ask(askToken, (error) => this.#failToAsk(error)),
+    );
+  }
+
+  /**
+   * Asks for a token, and dials.
+   *
+   * @param onError gets what the function throws. @default the promise rejects with that
+   */
+  ask(askToken: DialerOptions['askToken'], onError?: (error: unknown) => void): Promise<void> {
+    const { askWithinMs, clock } = this.#options;
+    const ms = askWithinMs();
     this.#cancelAsking?.();
     // A function that does not answer has failed. Its answer counts, if it comes after all.
-    this.#cancelAsking = clock.after(this.#usualMs, () =>
-      fail(new ProtocolError('timeout', 'it says nothing')),
+    this.#cancelAsking = clock.after(ms, () =>
+      this.#failToAsk(new ProtocolError('timeout', `no answer within ${ms} ms`)),
     );
-    const asked = askToken().then((token) => {
+    return askToken().then((token) => {
       this.#cancelAsking?.();
       this.dial(token);
-    }, fail);
-    guardLater(session, asked);
+    }, onError);
+  }
+
+  #failToAsk(error: unknown): void {
+    const { logger, session } = this.#options;
+    this.#cancelAsking?.();
+    const message = 'the token function failed';
+    logger?.warn({ event: 'token.failed', err: loggable(error) }, message);
+    if (session.isAccepted) this.retryLater(0);
+    else session.abort(new ProtocolError('connection_failed', message, { cause: error }));
   }
 }
