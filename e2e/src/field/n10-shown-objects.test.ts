@@ -48,6 +48,63 @@ it('messages, sessions and replies show what they are', async () => {
   ]);
 });
 
+it('a copy of a message has documented members only, and crosses to a worker', async () => {
+  const seen: object[] = [];
+  test = await createTestServer({
+    async onSession(session) {
+      for await (const message of session) seen.push(message);
+    },
+    async *onRequest(request) {
+      seen.push(request);
+      yield 'a';
+    },
+  });
+  const session = await test.connect({ encodings: [] });
+  await session.send('hello');
+  const sent = session.sendTensor({
+    payloadType: 'hidden_state',
+    dtype: 'float32',
+    shape: [1],
+    data: new Uint8Array(4),
+  });
+  await test.clock.advance(10);
+  await sent;
+  const asked = session.request('ask');
+  await test.clock.advance(10);
+  seen.push(await asked);
+  const reply = session.stream('ask')[Symbol.asyncIterator]();
+  await test.clock.advance(10);
+  seen.push((await reply.next()).value as object);
+  const documented = ['from', 'algorithm', 'codedLength', 'tokens', 'header', 'metadata', 'tensor'].concat([
+    'securityStatus',
+    'number',
+    'isRedelivered',
+  ]);
+  expect(seen.length).toBe(6);
+  for (const message of seen) {
+    const copied = { ...message };
+    expect(Object.keys(copied).filter((name) => !documented.includes(name))).toEqual([]);
+    // A tensor has a method of its own.
+    const isTensor = 'tensor' in copied;
+    if (!isTensor) expect(Object.keys(structuredClone(message))).toEqual(Object.keys(copied));
+    expect(inspect(copied).length).toBeLessThan(1_500);
+  }
+});
+
+it('a server and its agents show what they are', async () => {
+  test = await createTestServer({ authenticate: ({ token = '' }) => ({ principal: 'p', agentId: token }) });
+  const session = await test.connect({ token: 'ann', agent: {} });
+  const opening = session.agents();
+  await test.clock.advance(10);
+  const agents = await opening;
+  expect([inspect(test.server), JSON.stringify(test.server)]).toEqual([
+    'Server { sessions: 1 }',
+    '{"sessions":1}',
+  ]);
+  expect(inspect(agents)).toBe(`Agents { list: ${inspect(agents.list)} }`);
+  expect(JSON.parse(JSON.stringify(agents))).toEqual({ list: agents.list });
+});
+
 it('none of them is sent as that by mistake', async () => {
   test = await createTestServer({ onRequest: (request) => ({ request }) as never, onError: () => {} });
   const session = await test.connect();

@@ -18,6 +18,7 @@ export { resolveBatchOptions, type ResolvedBatchOptions } from './endpoint/reque
 // Endpoints and their drivers
 
 export { SELF, workAsTheyAre } from './base/as-they-are.js';
+export { showAs } from './base/shown.js';
 export { AgreementCache, type Answer } from './control/agreement.js';
 export type { EndpointOptions } from './endpoint/endpoint-options.js';
 export { Endpoint } from './endpoint/endpoint.js';

@@ -1,6 +1,6 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
 import type { AsyncDisposal } from '@parlance/protocol';
-import { addForeignMethods } from '@parlance/protocol/internal';
+import { addForeignMethods, showAs } from '@parlance/protocol/internal';
 import { AGENTS, agents } from './agents/feature.js';
 import type { RelayStats } from './agents/transit.js';
 import { singleNode } from './cluster/single-node.js';
@@ -115,6 +115,7 @@ class DefaultServer extends SessionServer implements Server {
   }
 }
 
+showAs(DefaultServer, 'Server', ({ sessions }) => ({ sessions: sessions.size }));
 addForeignMethods(DefaultServer.prototype, 'server', FOREIGN_OF_SERVER);
 
 /**

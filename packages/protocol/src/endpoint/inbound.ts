@@ -187,10 +187,7 @@ export class Inbound {
   }
 
   #messageOf(body: ReceivedBody, reservation: Reservation | undefined): ReceivedMessage {
-    const message = createMessage(body, this.#outbound.coder);
-    message.reservation = reservation;
-    message.owner = this.#host;
-    return message;
+    return createMessage(body, this.#outbound.coder, undefined, undefined, reservation, this.#host);
   }
 
   #startRequest(event: RequestEvent, message: ReceivedMessage): void {

@@ -3,6 +3,7 @@ import { called } from '../../base/callbacks.js';
 import { Algorithm, EncodingName } from '../../base/constants.js';
 import { ProtocolError } from '../../base/errors.js';
 import { type Fields, get, isFields, namesField, objectField } from '../../base/fields.js';
+import { showAs } from '../../base/shown.js';
 import { encodeAvpHello, introducedModel } from '../../codec/avp/hello.js';
 import type { ModelIdentity } from '../../codec/avp/identity.js';
 import type { Compatibility } from '../../codec/avp/resolve.js';
@@ -230,4 +231,5 @@ const known =
   (name: string): Name | undefined =>
     Object.hasOwn(names, name) ? names[name] : undefined;
 
+showAs(AgentsView, 'Agents', ({ list }) => ({ list }));
 workAsTheyAre(AgentsView);

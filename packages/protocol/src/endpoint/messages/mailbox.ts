@@ -48,8 +48,7 @@ export class SessionMailbox implements Mailbox, InboxOptions<Received> {
 
   onTake(message: Received): void {
     this.#taken = message;
-    // Has no effect if that session has ended.
-    message.owner?.handleTaken(message.charge, message);
+    message.handleTaken();
   }
 
   /** The reader has taken a message, and is not done with it. */
@@ -59,7 +58,7 @@ export class SessionMailbox implements Mailbox, InboxOptions<Received> {
 
   /** The reader does not come back to a message. */
   protected handleDone(message: Received): void {
-    message.owner?.handleDone?.(message.number, message);
+    message.handleDone();
   }
 
   onDone(): void {

@@ -13,7 +13,8 @@ import { blame } from './undecodable.js';
 
 /**
  * A received message, request, reply or part of a reply. Each property is decoded when it is first read, and
- * throws a `ProtocolError` if the content cannot be decoded.
+ * throws a `ProtocolError` if the content cannot be decoded. So a copy, of `{ ...message }` or `structuredClone`, lacks the content: copy what
+ * you need, such as `{ text: message.text }`.
  *
  * @typeParam Json what its sender is expected to send, for {@link json}. It is not checked.
  */
@@ -83,14 +84,18 @@ export function explainText(error: unknown, text: string): unknown {
 /**
  * @param partText decodes the text of the part of a stream together with the parts before it.
  * @param onText called when the text is read.
+ * @param reservation memory of the content, until the application is done with the message.
+ * @param owner the session that received it.
  */
 export function createMessage(
   body: ReceivedBody,
   coder: BodyCoder,
   partText?: PartText,
   onText?: () => void,
+  reservation?: Reservation,
+  owner?: MessageOwner,
 ): ReceivedMessage {
-  return new ReceivedMessage(body, coder, partText, onText);
+  return new ReceivedMessage(body, coder, partText, onText, reservation, owner);
 }
 
 /** The fields that are shown of a message: its text or how many bytes it has, and anything unusual. */
@@ -136,12 +141,11 @@ export class ReceivedMessage implements Message {
   /** In place of a static block, which the Babel preset of React Native does not translate. */
   static readonly shown = showAs(ReceivedMessage, 'Message', (message) => message.#shown);
   securityStatus: SecurityStatus | undefined;
-  /** Memory of the content, until {@link release}. */
-  reservation: Reservation | undefined;
-  /** The session that received it. */
-  owner: MessageOwner | undefined;
   number: number | undefined;
   isRedelivered: boolean | undefined;
+  // A field that is not private would be in each copy of the message that an application makes.
+  readonly #reservation: Reservation | undefined;
+  readonly #owner: MessageOwner | undefined;
   /** Memory of the parsed content. */
   #parsed: Reservation | undefined;
   readonly #body: ReceivedBody;
@@ -161,7 +165,11 @@ export class ReceivedMessage implements Message {
     coder: BodyCoder,
     partText: PartText | undefined,
     onText: (() => void) | undefined,
+    reservation: Reservation | undefined,
+    owner: MessageOwner | undefined,
   ) {
+    this.#reservation = reservation;
+    this.#owner = owner;
     this.#body = body;
     this.#coder = coder;
     this.#partText = partText;
@@ -293,15 +301,25 @@ export class ReceivedMessage implements Message {
     return messageFields({ text, bytes, metadata, algorithm: this.algorithm, from: this.from });
   }
 
+  /** The application has taken it. Has no effect if its session has ended. */
+  handleTaken(): void {
+    this.#owner?.handleTaken(this.charge, this);
+  }
+
+  /** The reader does not come back to it. */
+  handleDone(): void {
+    this.#owner?.handleDone?.(this.number, this);
+  }
+
   /** The application is done with it. */
   release(): void {
-    this.reservation?.release();
+    this.#reservation?.release();
     this.#parsed?.release();
   }
 
   #chargeParsed(bytes: number): void {
     if (bytes < MIN_CHARGED || this.#parsed !== undefined) return;
-    this.#parsed = this.owner?.memory.charge(bytes, this.reservation);
+    this.#parsed = this.#owner?.memory.charge(bytes, this.#reservation);
   }
 
   /** Records the error, so that the sender is notified if it caused it. */

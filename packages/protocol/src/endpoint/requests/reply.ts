@@ -90,8 +90,8 @@ class StreamReply implements Reply {
   #collected = 0;
   /** Memory of {@link #bodies}. */
   #reservations: Reservation[] | undefined;
-  /** Memory of the part that the reader took last. */
-  #lastTaken: Reservation | undefined;
+  /** The part that the reader took last, if it is not done with it. */
+  #lastTaken: ReceivedMessage | undefined;
   #whole: { resolve: (message: Message) => void; reject: (error: unknown) => void } | undefined;
 
   constructor(host: ReplyHost, onOver: (() => void) | undefined) {
@@ -104,7 +104,7 @@ class StreamReply implements Reply {
       onTake: (part) => {
         this.#releaseTaken();
         this.#taken++;
-        this.#lastTaken = part.reservation;
+        this.#lastTaken = part;
         this.#host.consume(this.id, part.charge);
       },
       onDone: () => this.#releaseTaken(),
@@ -169,9 +169,7 @@ class StreamReply implements Reply {
     if (body.codec === BodyCodec.TOKEN_NATIVE) this.#partText ??= this.#createPartText();
     else this.#endTokens();
     this.#held = undefined;
-    const message = createMessage(body, this.#host.coder, this.#partText, this.#onText);
-    message.reservation = reservation;
-    this.#parts.push(message);
+    this.#parts.push(createMessage(body, this.#host.coder, this.#partText, this.#onText, reservation));
   }
 
   /** `undefined` if the vocabulary could not be loaded; then reading the text throws. */

@@ -25,25 +25,26 @@ export class TensorMessage implements Message {
   readonly header = undefined;
   readonly metadata: Metadata = NO_METADATA;
   securityStatus: SecurityStatus | undefined;
-  /** The credit of its stream was returned already. */
-  readonly charge = 0;
   readonly tensor: ReceivedTensor;
   readonly from: string | undefined;
   readonly codedLength: number;
-  readonly reservation: Reservation | undefined;
-  readonly owner = undefined;
+  readonly #reservation: Reservation | undefined;
   readonly number = undefined;
 
   constructor({ tensor, from, codedLength, reservation }: TensorMessageOptions) {
     this.tensor = tensor;
     this.from = from;
     this.codedLength = codedLength;
-    this.reservation = reservation;
+    this.#reservation = reservation;
   }
+
+  /** The credit of its stream was returned already, and tensors have no number. */
+  handleTaken(): void {}
+  handleDone(): void {}
 
   /** The application is done with it. */
   release(): void {
-    this.reservation?.release();
+    this.#reservation?.release();
   }
 
   get bytes(): Uint8Array {

@@ -127,11 +127,11 @@ describe('assembled tensors', () => {
     hand(5, third);
     expect(log).toEqual(['accept 1']);
     expect([consumed.get(3) ?? 0, consumed.get(5) ?? 0]).toEqual([0, 0]);
-    delivered[0]?.reservation?.release();
+    delivered[0]?.release();
     expect(consumed.get(3)).toBe(2000);
     expect(log).toEqual(['accept 1']);
     hand(3, second, { from: 2000 });
-    delivered[1]?.reservation?.release();
+    delivered[1]?.release();
     expect(log).toEqual(['accept 1', 'accept 3', 'accept 5']);
     expect(consumed.get(5)).toBe(third.length);
     expect(delivered[2]?.tensor.data).toEqual(bytesOf(12 * KIB, 3));

@@ -69,11 +69,9 @@ export class RestoredSession implements MovedHere {
   /** @throws {ProtocolError} `over_budget`. */
   #pushUnread(body: MovedSession['unread'][number]): void {
     const { session } = this;
-    const message = createMessage(body, session.coder);
     const size = session.coder.memoryOf(body);
-    message.owner = session;
-    if (size > 0) message.reservation = session.memory.charge(size);
-    session.mailbox.push(message);
+    const reservation = size > 0 ? session.memory.charge(size) : undefined;
+    session.mailbox.push(createMessage(body, session.coder, undefined, undefined, reservation, session));
   }
 
   begin(proxy: SessionProxy | undefined, from: string): void {
