@@ -69,6 +69,7 @@ async function setUp() {
     clock,
     logger,
     askToken: async () => undefined,
+    askWithinMs: () => 30_000,
     session: reconnecting,
   });
 

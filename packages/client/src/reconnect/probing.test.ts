@@ -69,6 +69,7 @@ async function setUp({ resumes = true } = {}) {
     clock,
     logger: undefined,
     askToken: async () => undefined,
+    askWithinMs: () => 30_000,
     session: reconnecting,
   });
   const all = {
