@@ -183,6 +183,34 @@ describe("close({ sessions: 'end' })", () => {
     expect(session.state).toBe('closed');
   });
 
+  it.each(['websocket', 'http'] as const)(
+    'ends them for good over %s although the server has begun to drain',
+    async (transport) => {
+      const { server, url, port } = await peers.serve({
+        async *onRequest() {
+          yield 'one';
+          await pending();
+        },
+      });
+      const session = await peers.dial(url, { ...EAGER, transports: [transport], WebSocket: undefined });
+      const stream = session.stream('x')[Symbol.asyncIterator]();
+      await stream.next();
+      const drained = server.drain({ timeoutMs: 60_000, returnWithinMs: 0 });
+      await expect
+        .poll(() => failure(session.request('y', { timeoutMs: 50 })))
+        .toMatchObject({
+          code: 'draining',
+        });
+      await server.close({ sessions: 'end' });
+      const after = await next(port, {});
+      await expect.poll(() => session.state).toBe('closed');
+      expect(await session.closed).toMatchObject({ code: 'server_closed', side: 'remote', error: undefined });
+      expect(await failure(stream.next())).toMatchObject({ code: 'session_closed' });
+      expect(await drained).toMatchObject({ ended: 1 });
+      expect(after.sessions.size).toBe(0);
+    },
+  );
+
   it.each(['with its client', 'while its client is away'])('ends a durable session %s', async (when) => {
     const engine = memoryCluster();
     const features = [durable(true, { allowVolatileEngine: true })];

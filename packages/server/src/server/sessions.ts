@@ -143,7 +143,13 @@ export class Sessions extends ServerAdmission implements SessionHost {
     // A client that waits for its session to be resumed would take another close code for the end of it.
     if (isFinal && !session.hasWire) session.abort(closing());
     else if (!session.hasWire) this.onWireLost(session);
-    else if (isFinal) await session.shutdown(CloseReason.SERVER_SHUTDOWN, 'the server closes');
+    // A client that a drain has asked to leave comes back unless CLOSE has a code.
+    else if (isFinal)
+      await session.shutdown(
+        CloseReason.SERVER_SHUTDOWN,
+        'the server closes',
+        session.hasFarewell ? CLOSED_FOR_GOOD : undefined,
+      );
     else await sendAway(session, { retryAfterMs: returnDelay(this.returnWithinMs), deadline: Date.now() });
   }
 
@@ -274,5 +280,7 @@ export class Sessions extends ServerAdmission implements SessionHost {
     this.drain?.handleEnded();
   }
 }
+
+const CLOSED_FOR_GOOD = 'server_closed';
 
 export const closing = (): ProtocolError => new ProtocolError('draining', 'the server closes');
