@@ -81,6 +81,18 @@ describe.skipIf(missing !== undefined)('the chat page of parlance serve', () => 
     await statusOf(page).toBe('Live over HTTP');
   });
 
+  it('has the browser complain of nothing when the server closes the session', async () => {
+    const demo = await startChatPage({ port: 0 });
+    pages.use({ [Symbol.asyncDispose]: () => demo.close() });
+    const { page, complaints } = await pages.visit('about:blank');
+    await page.addInitScript(BLOCKED);
+    await page.goto(demo.url);
+    await statusOf(page).toBe('Live over HTTP');
+    for (const session of demo.sessions.sessions.values()) await session.close();
+    await page.getByText('Connected again, in a new session').waitFor();
+    expect(complaints).toEqual([]);
+  });
+
   it('uses a WebSocket where it can', async () => {
     const { page, complaints } = await pages.visit(`http://127.0.0.1:${proxy.port}/`);
     await state(page, 'connected');

@@ -10,8 +10,8 @@ import type { HttpHandler, PagePort } from '../../transport/http/status.js';
 import { webSocketOptions } from '../../transport/http/upgrade.js';
 import type { Feature, Figure, Labels } from '../features/feature.js';
 import { NODE, type OwnHooks, type OwnHost, type ThisNode } from '../features/own-feature.js';
-import { HttpStream } from './http-stream.js';
-import { TAKEN, Upload, type UploadOptions } from './upload.js';
+import { HttpStream, TAKEN } from './http-stream.js';
+import { Upload, type UploadOptions } from './upload.js';
 
 /** Bytes of frames that a client gathers for one request; the last one may go beyond. */
 const MAX_GATHERED = 64 * 1024;

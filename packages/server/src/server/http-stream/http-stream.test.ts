@@ -131,6 +131,20 @@ describe('a response that breaks off', () => {
   });
 });
 
+it('takes the request that is under way when the server closes, and refuses it when the connection is lost', () => {
+  const statuses: number[] = [];
+  const flow: Flow = { setHeld() {}, abandon: (status) => statuses.push(status) };
+  for (const isClosed of [true, false]) {
+    const { response, stream } = setUp();
+    stream.open(0);
+    stream.begin(flow);
+    if (isClosed) stream.close(1_000, '');
+    else stream.terminate();
+    response.destroy();
+  }
+  expect(statuses).toEqual([204, 404]);
+});
+
 it('stops reading as long as anything holds it, also what begins later', () => {
   const { stream } = setUp();
   const held: boolean[] = [];

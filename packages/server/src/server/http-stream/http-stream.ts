@@ -8,6 +8,8 @@ import { type Transport, type TransportEvents, terminateSoon } from '../../trans
 export const KEEP_ALIVE_MS = 25_000;
 /** A page that is left says CLOSE in a request beside the response, which its browser may end first. */
 const LAST_WORDS_MS = 1_000;
+/** The answer to a request up: all of it was taken, or was taken before. */
+export const TAKEN = 204;
 /** The code of a connection that ends without a closing handshake. */
 const ABNORMAL = 1006;
 /** Bytes around a message: its length, and its share of the key and the number of a request. */
@@ -17,8 +19,8 @@ const AROUND = 128;
 export interface Flow {
   /** Whether to stop reading. */
   setHeld(isHeld: boolean): void;
-  /** The stream is over. */
-  abandon(): void;
+  /** The stream is over. @param status of the answer. */
+  abandon(status: number): void;
 }
 
 export interface HttpStreamOptions {
@@ -144,7 +146,8 @@ export class HttpStream extends Reading implements Transport {
     if (this.#isOver) return;
     this.#isOver = true;
     this.options.onOver();
-    this.#flow?.abandon();
+    // What comes behind the server's close is dropped, and no error: a browser would show it to its user.
+    this.#flow?.abandon(this.#closing === undefined ? 404 : TAKEN);
     if (this.#isOpen) this.options.response.end();
     terminateSoon(this);
     this.#events?.onClose(code, reason);

@@ -1,10 +1,8 @@
 import { Duplex, type Readable } from 'node:stream';
 import { CloseCode, isProtocolError } from '@parlance/protocol';
 import { RecordReader } from '@parlance/protocol/records';
-import type { Flow, HttpStream } from './http-stream.js';
+import { type Flow, type HttpStream, TAKEN } from './http-stream.js';
 
-/** The answer to a request up: all of it was taken, or was taken before. */
-export const TAKEN = 204;
 /** Bytes of a body in which its key has to come: until then, its memory is charged to no session. */
 const MAX_FIRST = 1_024;
 
@@ -77,8 +75,8 @@ export class Upload implements Flow {
     else this.#options.request.resume();
   }
 
-  abandon(): void {
-    this.#answer(404);
+  abandon(status: number): void {
+    this.#answer(status);
     this.setHeld(false);
   }
 
@@ -125,7 +123,7 @@ export class Upload implements Flow {
       this.#pipe = found;
       found.on('drain', () => this.setHeld(false));
       found.on('data', (status: Buffer) => this.#answer(statusOf(status.toString())));
-      found.on('close', () => this.abandon());
+      found.on('close', () => this.abandon(404));
       for (const chunk of this.#begun.splice(0)) this.#pass(chunk);
       return;
     }
