@@ -32,8 +32,14 @@ const BREAKS: readonly Row[] = [
       proxy.refuse(true);
       proxy.cut();
       await state(page, 'suspended');
+      const told = page.locator('#pieces-told', {
+        hasText: /: connection lost once \([\d.]+\ss so far\)\.$/,
+      });
+      await told.waitFor();
       proxy.refuse(false);
       await state(page, 'connected');
+      await told.waitFor({ state: 'detached' });
+      await page.locator('#pieces-told', { hasText: /: connection lost once \([\d.]+\ss\)\.$/ }).waitFor();
       await page.locator('.mark', { hasText: /^connection lost for/ }).waitFor();
       expect(await page.locator('.mark').textContent()).not.toContain('missing');
       model.end();
@@ -366,6 +372,21 @@ describe.skipIf(chromiumMissing() !== undefined)('the chat page says what it kno
       says: [/^This tab is a copy of another one/],
       never: [/loaded again/, /session was lost/, /missing/, /shuts down/],
     });
+  });
+
+  it('when an answer is stopped that two tabs read: neither says that nothing is lost', async () => {
+    const stage = await Stage.open(pages, {});
+    await stage.reading();
+    const copy = await stage.duplicate();
+    await expect.poll(() => answerText(copy)).toBe('First words, ');
+    await stage.page.getByRole('button', { name: 'Stop' }).click();
+    for (const each of [stage.page, copy]) {
+      await each.locator('.answer[data-state="stopped"]').waitFor();
+      await each.locator('#pieces-title', { hasText: 'Not checked' }).waitFor();
+      await each
+        .locator('#pieces-told', { hasText: /no break in mid-answer; 1\sanswer stopped\.$/ })
+        .waitFor();
+    }
   });
 
   it('when a tab is duplicated whose answer cannot be followed: it says where the rest is, and not to ask again', async () => {

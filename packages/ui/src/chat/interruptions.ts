@@ -12,6 +12,8 @@ export interface Interruptions {
   lose(turn: Turn | undefined, silentMs: number, isMove: boolean): void;
   /** The connection is back. Returns what has happened if no answer was being written. */
   resume(): string | undefined;
+  /** Time has passed. Returns whether a break of an answer is not over. */
+  tick(): boolean;
   /** The user has frozen the connection. */
   freeze(): void;
   /** Something is heard again, after so long a silence while this answer was being written. */
@@ -71,12 +73,24 @@ export function createInterruptions(
       }
     | undefined;
 
+  /** In place of the break that is not over, if there is one. */
+  function note(turn: Turn, what: string, ms: number, isOpen: boolean): void {
+    const to = Date.now() - turn.asked;
+    const before = turn.reading.breaks.filter((each) => each.isOpen !== true);
+    const breaks = [...before, { what, from: Math.max(0, to - ms), to, caught: 0, isOpen }];
+    turn.reading = { ...turn.reading, breaks };
+  }
+
+  function tick(): boolean {
+    if (lost?.turn === undefined) return false;
+    note(lost.turn, lost.what, performance.now() - lost.since, true);
+    return true;
+  }
+
   /** @param ms how long that took, up to now. */
   function begin(turn: Turn, element: HTMLElement, what: string, ms: number): void {
     marks.set(turn, [...(marks.get(turn) ?? []), element]);
-    const to = Date.now() - turn.asked;
-    const breaks = [...turn.reading.breaks, { what, from: Math.max(0, to - ms), to, caught: 0 }];
-    turn.reading = { ...turn.reading, breaks };
+    note(turn, what, ms, false);
     counting = { turn, element, what: describe(what, ms), until: performance.now() + AT_ONCE_MS, caught: 0 };
     show();
   }
@@ -90,7 +104,7 @@ export function createInterruptions(
 
   return {
     lose(turn, silentMs, isMove) {
-      frozen = undefined;
+      frozen = counting = undefined;
       const what = isMove ? MOVED : LOST;
       const element = turn && mark(turn);
       if (element !== undefined) {
@@ -98,7 +112,10 @@ export function createInterruptions(
         element.classList.add('open');
       }
       lost = { since: performance.now() - silentMs, what, turn, element };
+      tick();
     },
+
+    tick,
 
     resume() {
       if (lost === undefined) return undefined;

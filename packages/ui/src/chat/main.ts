@@ -88,7 +88,10 @@ const composer = createComposer(
   },
   isCopy,
 );
-const light = createLight((now) => notice.tick(now));
+const light = createLight((now) => {
+  notice.tick(now);
+  if (interruptions.tick()) showTraffic();
+});
 const interruptions = createInterruptions(
   (turn) => log.mark(turn),
   (caught) => light.back(caught),

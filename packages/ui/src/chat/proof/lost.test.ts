@@ -47,8 +47,36 @@ describe('what the panel says of the pieces of a chat', () => {
     ]);
     const other = turn({ state: 'failed', answer: 'Half', question: 'And?' });
     expect(said(broken, other, whole(4))?.[2]).toContain('2 answers cut short, 1 asked again');
-    // The user has stopped it, or nothing of it has come.
-    expect(said(turn({ state: 'stopped', answer: 'Half' }), turn({ state: 'failed' }))).toBeUndefined();
+    // Nothing of it has come.
+    expect(said(turn({ state: 'failed' }))).toBeUndefined();
+  });
+
+  it('does not say that nothing is lost of an answer that was not compared', () => {
+    const told = 'In this chat: no break in mid-answer; 1 answer';
+    const stopped = turn({ state: 'stopped', answer: 'Half' });
+    expect(said(stopped)).toEqual(['Not checked', '', `${told} stopped.`]);
+    const rest = 'no piece of the others missing, changed or twice.';
+    expect(said(whole(4), stopped)).toEqual([
+      'Nothing lost in 1 of 2 answers',
+      '4 of 4 pieces',
+      `${told} stopped; ${rest}`,
+    ]);
+    expect(said(whole(4), turn({ state: 'elsewhere' }))?.[2]).toBe(
+      `${told} received by another tab; ${rest}`,
+    );
+    const unknown = whole(3, { written: undefined });
+    expect(said(whole(4), unknown)).toEqual([
+      'Nothing lost in 1 of 2 answers',
+      '4 of 4 pieces',
+      `${told} not checked; ${rest}`,
+    ]);
+  });
+
+  it('counts a break that is not over', () => {
+    const open = { ...LOST, isOpen: true };
+    const running = (breaks: Reading['breaks']) => said(turn({ state: 'streaming' }, { breaks }))?.[2];
+    expect(running([open])).toMatch(/In this chat: connection lost once \(2\.0 s so far\)\.$/);
+    expect(running([LOST, open])).toMatch(/: connection lost 2 times \(4\.0 s so far\)\.$/);
   });
 
   it('does not take an answer for whole whose rest may still come', () => {
@@ -58,7 +86,8 @@ describe('what the panel says of the pieces of a chat', () => {
 
   it('is of the answer that is being received, and of none as long as the server is being asked', () => {
     const reply = { name: 'chat-1', position: 2, sum: undefined };
-    const before = 'Before it: 4 of 4 pieces. In this chat: no break; no piece missing, changed or twice.';
+    const before =
+      'Before it: 4 of 4 pieces. In this chat: no break in mid-answer; no piece missing, changed or twice.';
     const asked = 'At its end, the server is asked how many it has written.';
     expect(said(whole(4), turn({ state: 'streaming', reply }))).toEqual([
       'This answer',
@@ -74,7 +103,7 @@ describe('what the panel says of the pieces of a chat', () => {
     expect(said(turn({ state: 'done' }, { end }))).toEqual([
       'Not checked',
       '',
-      'In this chat: no break; 1 answer not checked.',
+      'In this chat: no break in mid-answer; 1 answer not checked.',
     ]);
   });
 });

@@ -1,5 +1,5 @@
 import { count, duration, number } from '../../shared/format.js';
-import type { Turn } from '../conversation.js';
+import type { Turn, TurnState } from '../conversation.js';
 import { type Break, verdictOf } from './reading.js';
 import { countsOf } from './words.js';
 
@@ -18,8 +18,10 @@ export function lostIn(
   const verdicts = turns.map(({ reading }) => verdictOf(reading)).filter((verdict) => verdict !== undefined);
   const cut = turns.filter(isCutShort);
   const open = turns.filter(({ state, reply }) => state === 'interrupted' && reply !== undefined).length;
-  if (running === undefined && verdicts.length + cut.length + open === 0) return undefined;
+  const [stopped, elsewhere] = [numberOf(turns, 'stopped'), numberOf(turns, 'elsewhere')];
   const unchecked = verdicts.filter((verdict) => verdict === 'unknown').length;
+  const others = cut.length + open + stopped + elsewhere + unchecked;
+  if (running === undefined && verdicts.length + others === 0) return undefined;
   const bad = verdicts.filter((verdict) => verdict !== 'unknown' && verdict !== 'whole').length;
   const isChecked = verdicts.length > unchecked;
   const counts = turns
@@ -29,15 +31,22 @@ export function lostIn(
   const pieces = isChecked
     ? `${number(sum(counts.map(({ chunks }) => chunks)))} of ${count(sum(counts.map(({ of }) => of)), 'piece')}`
     : '';
+  const states: readonly (readonly [answers: number, words: string])[] = [
+    [cut.length, `cut short${againOf(cut, turns)}`],
+    [open, 'not complete yet'],
+    [stopped, 'stopped'],
+    [elsewhere, 'received by another tab'],
+    [unchecked, 'not checked'],
+    [bad, 'not as written'],
+  ];
   const facts = [
     breaksOf(turns.flatMap(({ reading }) => reading.breaks)),
-    ...(cut.length === 0 ? [] : [`${count(cut.length, 'answer')} cut short${againOf(cut, turns)}`]),
-    ...(open === 0 ? [] : [`${count(open, 'answer')} not complete yet`]),
-    ...(bad === 0 ? [] : [`${count(bad, 'answer')} not as written`]),
+    ...states
+      .filter(([answers]) => answers > 0)
+      .map(([answers, words]) => `${count(answers, 'answer')} ${words}`),
     ...(bad > 0 || !isChecked
       ? []
-      : [`no piece${cut.length + open > 0 ? ' of the others' : ''} missing, changed or twice`]),
-    ...(unchecked === 0 ? [] : [`${count(unchecked, 'answer')} not checked`]),
+      : [`no piece${others > 0 ? ' of the others' : ''} missing, changed or twice`]),
   ];
   const told = `In this chat: ${facts.join('; ')}.`;
   if (running !== undefined) {
@@ -56,11 +65,16 @@ export function lostIn(
         ? `${count(cut.length, 'answer')} cut short`
         : open > 0
           ? 'Not complete yet'
-          : isChecked
-            ? 'Nothing lost'
-            : 'Not checked';
+          : !isChecked
+            ? 'Not checked'
+            : others === 0
+              ? 'Nothing lost'
+              : `Nothing lost in ${number(counts.length)} of ${count(counts.length + others, 'answer')}`;
   return { title, headline: pieces, told };
 }
+
+const numberOf = (turns: readonly ReadTurn[], wanted: TurnState) =>
+  turns.filter(({ state }) => state === wanted).length;
 
 /** Its end will not come, and that was not the wish of the user. */
 function isCutShort({ state, reply, answer = '', refusal = '' }: ReadTurn): boolean {
@@ -78,14 +92,15 @@ function againOf(cut: readonly ReadTurn[], turns: readonly ReadTurn[]): string {
 
 /** `connection lost once (3.1 s)` and the like: each kind by itself. */
 function breaksOf(breaks: readonly Break[]): string {
-  const kinds = new Map<string, number[]>();
-  for (const { what, from, to } of breaks) kinds.set(what, [...(kinds.get(what) ?? []), to - from]);
-  if (kinds.size === 0) return 'no break';
+  const kinds = new Map<string, Break[]>();
+  for (const each of breaks) kinds.set(each.what, [...(kinds.get(each.what) ?? []), each]);
+  if (kinds.size === 0) return 'no break in mid-answer';
   return [...kinds]
-    .map(
-      ([what, all]) =>
-        `${what} ${all.length === 1 ? 'once' : `${number(all.length)} times`} (${duration(sum(all))})`,
-    )
+    .map(([what, all]) => {
+      const took = duration(sum(all.map(({ from, to }) => to - from)));
+      const rest = all.at(-1)?.isOpen === true ? ' so far' : '';
+      return `${what} ${all.length === 1 ? 'once' : `${number(all.length)} times`} (${took}${rest})`;
+    })
     .join('; ');
 }
 

@@ -20,6 +20,8 @@ export interface Break {
   readonly to: number;
   /** Pieces that came at once after it. */
   readonly caught: number;
+  /** It is not over: {@link to} is the present time. Not stored. */
+  readonly isOpen?: boolean | undefined;
 }
 
 export interface ReadingEnd {
@@ -87,7 +89,7 @@ export function readReading(value: unknown): Reading {
   return {
     from: isTime(from) ? from : undefined,
     to,
-    breaks,
+    breaks: breaks.map(({ isOpen, ...each }) => each),
     end: isEnd ? end : undefined,
     written: readWritten(written),
   };

@@ -59,5 +59,8 @@ describe('the sum of an answer', () => {
     const stored = { ...NO_READING, to: 7, breaks: [{ what: 'connection lost', from: 1, to: 2, caught: 0 }] };
     expect(readReading(JSON.parse(JSON.stringify(stored)))).toEqual(stored);
     expect(readReading({ ...stored, breaks: [{ what: 1 }] })).toEqual(NO_READING);
+    // The page that was in it has gone.
+    const inBreak = { ...stored, breaks: stored.breaks.map((each) => ({ ...each, isOpen: true })) };
+    expect(readReading(inBreak)).toEqual(stored);
   });
 });
