@@ -94,6 +94,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       for (const [column, total] of totals.entries())
         expect((rows[column] as number) + (rows[column + 4] as number)).toBe(total);
       expect(await curveOf(page)).toEqual({ turns: 2, isSteepest: socket > gzip ? 'socket' : 'gzip' });
+      expect(await page.evaluate(coveredLabels)).toEqual([]);
       expect(gzipBoth).toBeGreaterThan(0);
       expect(gzipBoth).toBeLessThan(http);
       expect(gzip).toBeLessThan(http);
@@ -826,6 +827,27 @@ function curveOf(page: Page): Promise<{ turns: number; isSteepest: string }> {
     });
     const [top] = ends.sort((a, b) => a.y - b.y);
     return { turns: top?.turns ?? 0, isSteepest: top?.name ?? '' };
+  });
+}
+
+/** Runs in the page: the labels of the curves that lie on a line, or on each other. */
+function coveredLabels(): string[] {
+  const lines = [...document.querySelectorAll<SVGPathElement>('#chart .line')];
+  const points = lines.flatMap((line) => {
+    const length = line.getTotalLength();
+    return Array.from({ length: 101 }, (_unused, i) => line.getPointAtLength((i / 100) * length));
+  });
+  const labels = [...document.querySelectorAll<SVGTextElement>('#chart text')];
+  return labels.flatMap((label) => {
+    const { x, y, width, height } = label.getBBox();
+    const isOnLine = points.some((at) => at.x > x && at.x < x + width && at.y > y && at.y < y + height);
+    const isOnLabel = labels.some((other) => {
+      const box = other.getBBox();
+      // Boxes are higher than their letters.
+      const isBeside = box.x >= x + width || box.x + box.width <= x || Math.abs(box.y - y) > height * 0.8;
+      return other !== label && !isBeside;
+    });
+    return isOnLine || isOnLabel ? [label.textContent ?? ''] : [];
   });
 }
 

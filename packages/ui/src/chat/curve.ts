@@ -10,6 +10,8 @@ export interface Curve {
 
 const NAMESPACE = 'http://www.w3.org/2000/svg';
 const [WIDTH, HEIGHT, TOP, BOTTOM] = [320, 132, 14, 18];
+/** Where the lines end at most: their labels stand beside them. */
+const END = 222;
 const LINES = [
   ['gzip', 'gzip of answers'],
   ['gzipBoth', 'gzip of both'],
@@ -20,13 +22,13 @@ const LABEL = 13;
 
 export function createCurve(): Curve {
   const svg = draw('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, 'aria-hidden': 'true' });
-  const axis = draw('path', { class: 'axis', d: `M0 ${HEIGHT - BOTTOM}H${WIDTH}` });
+  const axis = draw('path', { class: 'axis', d: `M0 ${HEIGHT - BOTTOM}H${END}` });
   const scale = draw('text', { class: 'scale', x: 0, y: 10 });
-  const turnsLabel = draw('text', { class: 'scale', x: WIDTH, y: HEIGHT - 4, 'text-anchor': 'end' });
+  const turnsLabel = draw('text', { class: 'scale', x: END, y: HEIGHT - 4, 'text-anchor': 'end' });
   const lines = LINES.map(([name, label]) => {
     const line = draw('path', { class: `line ${name}` });
     const end = draw('circle', { class: `end ${name}`, r: 3 });
-    const text = draw('text', { class: `label ${name}`, 'text-anchor': 'end' });
+    const text = draw('text', { class: `label ${name}`, x: END + 8 });
     text.textContent = label;
     return { name, line, end, text };
   });
@@ -40,7 +42,7 @@ export function createCurve(): Curve {
       const sums = cumulate(turns);
       const last = sums.at(-1) as Total;
       const most = Math.max(1, ...LINES.map(([name]) => last[name]));
-      const x = (i: number) => 4 + (i / Math.max(1, turns.length)) * (WIDTH - 10);
+      const x = (i: number) => 4 + (i / Math.max(1, turns.length)) * (END - 4);
       const y = (value: number) => HEIGHT - BOTTOM - (value / most) * (HEIGHT - BOTTOM - TOP);
       scale.textContent = bytes(most);
       turnsLabel.textContent = `${turns.length} ${turns.length === 1 ? 'turn' : 'turns'}`;
@@ -50,7 +52,6 @@ export function createCurve(): Curve {
         line.setAttribute('d', `M${points.join('L')}`);
         end.setAttribute('cx', x(turns.length).toFixed(1));
         end.setAttribute('cy', y(last[name]).toFixed(1));
-        text.setAttribute('x', String(x(turns.length) - 8));
         text.setAttribute('y', (places[i] as number).toFixed(1));
       }
     },
@@ -64,13 +65,13 @@ function cumulate(turns: readonly TurnTraffic[]): Total[] {
   return sums;
 }
 
-/** Heights of the labels above the ends of their lines, the highest line first, so that none covers another. */
+/** Heights of the labels beside the ends of their lines, so that none covers another. */
 function placesOf(ends: readonly number[]): number[] {
   const order = ends.map((end, i) => ({ end, i })).sort((a, b) => b.end - a.end);
   const places = ends.map(() => 0);
-  let lowest = HEIGHT - BOTTOM - 5;
+  let lowest = HEIGHT - BOTTOM;
   for (const { end, i } of order) {
-    const place = Math.min(lowest, end - 5);
+    const place = Math.min(lowest, end + 4);
     places[i] = place;
     lowest = place - LABEL;
   }
