@@ -145,6 +145,10 @@ describe.skipIf(chromiumMissing() !== undefined)('the dashboard', () => {
     await row.click();
     await page.locator('.marks', { hasText: 'opened' }).getByText('last of 1').waitFor();
     await page.locator('#events b', { hasText: 'opened' }).waitFor();
+    // They are not of the present if the server is away.
+    const captions = await page.locator('#charts .muted').allTextContents();
+    expect(captions.map((text) => text.split(':')[0])).toEqual(['latest', 'latest', 'latest']);
+    expect(captions.at(-1)).toMatch(/^latest: (?:1 reply|0 replies|unknown)$/);
     expect(await page.evaluate(() => document.getAnimations().length)).toBe(0);
     await look(page, 'admin-timeline');
     for (const dir of ['ltr', 'rtl'])
@@ -154,6 +158,11 @@ describe.skipIf(chromiumMissing() !== undefined)('the dashboard', () => {
           document.documentElement.dir = value;
         }, dir);
         expect([dir, width, await hiddenControls(page)]).toEqual([dir, width, []]);
+        expect([dir, width, await page.locator('#rows td > i').evaluate(isBesideText)]).toEqual([
+          dir,
+          width,
+          true,
+        ]);
         expect([dir, width, await page.evaluate(overlapOfAge)]).toEqual([dir, width, 0]);
       }
     await page.evaluate(() => {
@@ -215,6 +224,12 @@ async function tabOrder(page: Page, steps: number): Promise<string[]> {
     );
   }
   return order;
+}
+
+/** Runs in the page: whether a dot stands in the line of the words after it. */
+function isBesideText(dot: Element): boolean {
+  const [words] = dot.nextElementSibling?.getClientRects() ?? [];
+  return words !== undefined && words.top < dot.getBoundingClientRect().bottom;
 }
 
 /** Runs in the page: by how many pixels the button of a session with long words covers its age. */

@@ -65,9 +65,9 @@ const KINDS: readonly Kind[] = [
   },
   {
     title: 'Time to the first part',
-    legend: [['accent', 'replies that began, darker = more; errors left out']],
-    unit: number,
-    series: [{ label: 'replies', colour: '--accent' }],
+    legend: [['accent', 'replies that began, stronger = more; errors left out']],
+    unit: (value) => (value === 1 ? '1 reply' : `${number(value)} replies`),
+    series: [{ label: '', colour: '--accent' }],
     values: ({ first }) => [first.map((counts) => counts?.reduce((sum, count) => sum + count, 0) ?? null)],
     hasMarks: false,
   },
@@ -149,9 +149,9 @@ class Drawing {
     const at = lines.at[i];
     const values = this.#kind.values(lines).map((each, k) => {
       const value = each[i] ?? null;
-      return `${value === null ? 'unknown' : this.#kind.unit(value)} ${this.#kind.series[k]?.label ?? ''}`;
+      return `${value === null ? 'unknown' : this.#kind.unit(value)} ${this.#kind.series[k]?.label ?? ''}`.trim();
     });
-    const text = `${at === undefined || index === null ? 'now' : timeOf(at, true)}: ${values.join(', ')}`;
+    const text = `${at === undefined || index === null ? 'latest' : timeOf(at, true)}: ${values.join(', ')}`;
     if (this.#caption.textContent !== text) this.#caption.textContent = text;
     this.#holder.ariaLabel = `${this.#kind.title}, ${text}`;
   }
