@@ -1,6 +1,7 @@
+import { draw } from '../shared/dom.js';
+
 /** A line without axes, as wide as its place; the text beside it says what it means. */
 
-const NAMESPACE = 'http://www.w3.org/2000/svg';
 const [WIDTH, HEIGHT] = [200, 26];
 
 /** @param lines each with its class; the first one has an area beneath it. */
@@ -52,10 +53,4 @@ function runsOf(values: readonly (number | null)[], top: number): Place[][] {
     }
   }
   return runs;
-}
-
-export function draw(tag: string, attributes: Readonly<Record<string, string | number>>): SVGElement {
-  const element = document.createElementNS(NAMESPACE, tag) as SVGElement;
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
-  return element;
 }

@@ -1,8 +1,7 @@
 import type { SessionMark, SessionTimeline } from '../../../server/src/operate/admin/figures.js';
-import { create } from '../shared/dom.js';
+import { create, draw } from '../shared/dom.js';
 import { bytes, count, duration, number } from '../shared/format.js';
 import { percent } from './format.js';
-import { draw } from './spark.js';
 
 /** The life of one session: when a connection carried it, and when it was asked something. */
 

@@ -1,14 +1,12 @@
-import { create } from '../shared/dom.js';
+import { create, draw } from '../shared/dom.js';
 import { bytes } from '../shared/format.js';
 import { bothWays, NO_TOTAL, sumOf, type Total, type TurnTraffic } from './traffic.js';
 
 /** The bytes of a conversation as it grows, three ways. The table beside it has the same figures for screen readers. */
 export interface Curve {
-  readonly element: Element;
   show(turns: readonly TurnTraffic[]): void;
 }
 
-const NAMESPACE = 'http://www.w3.org/2000/svg';
 const [WIDTH, HEIGHT, TOP, BOTTOM] = [320, 132, 14, 18];
 /** Where the lines end at most: their labels stand beside them. */
 const END = 222;
@@ -20,7 +18,7 @@ const LINES = [
 /** Height of a label, in units of the drawing. */
 const LABEL = 13;
 
-export function createCurve(): Curve {
+export function createCurve(place: Element): Curve {
   const svg = draw('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, 'aria-hidden': 'true' });
   const axis = draw('path', { class: 'axis', d: `M0 ${HEIGHT - BOTTOM}H${END}` });
   const scale = draw('text', { class: 'scale', x: 0, y: 10 });
@@ -35,9 +33,9 @@ export function createCurve(): Curve {
   svg.append(axis, scale, turnsLabel, ...lines.flatMap(({ line, end, text }) => [line, end, text]));
   const figure = create('figure', { className: 'curve' });
   figure.append(svg);
+  place.append(figure);
 
   return {
-    element: figure,
     show(turns) {
       const sums = cumulate(turns);
       const last = sums.at(-1) as Total;
@@ -78,10 +76,4 @@ function placesOf(ends: readonly number[]): number[] {
   // If they were pushed beyond the top, all of them move down.
   const beyond = Math.max(0, TOP - 2 - Math.min(...places));
   return places.map((place) => place + beyond);
-}
-
-function draw(tag: string, attributes: Readonly<Record<string, string | number>>): SVGElement {
-  const element = document.createElementNS(NAMESPACE, tag) as SVGElement;
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
-  return element;
 }

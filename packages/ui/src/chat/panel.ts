@@ -2,7 +2,7 @@ import type { ClientSession } from '@parlance/client';
 import { byId, create, descriptions } from '../shared/dom.js';
 import { bytes, smaller } from '../shared/format.js';
 import { createPainter } from '../shared/paint.js';
-import { createCurve } from './curve.js';
+import type { Curve } from './curve.js';
 import type { lostIn, ReadTurn } from './proof/lost.js';
 import { bothWays, type Total, totalOf } from './traffic.js';
 
@@ -46,8 +46,7 @@ export function createPanel(): Panel {
 
   const agreed = byId('agreed');
   const overheadLine = byId('overhead');
-  const curve = createCurve();
-  byId('chart').append(curve.element);
+  let curve: Curve | undefined;
   agreed.append(...descriptions([['Session', 'none yet']]));
   let isOverHttp = false;
   const table = byId('table');
@@ -60,12 +59,15 @@ export function createPanel(): Panel {
   const [title = '', headline = '', told = ''] = pieces.map(({ textContent }) => textContent);
   let loading: Promise<typeof import('./proof/card.js') | null> | undefined;
 
-  async function showPieces(turns: readonly ReadTurn[]): Promise<void> {
+  /** What is loaded with the first answer. */
+  async function showLoaded(turns: readonly ReadTurn[]): Promise<void> {
     let said: NonNullable<ReturnType<typeof lostIn>> = { title, headline, told };
     if (turns.length > 0) loading ??= import('./proof/card.js').catch(() => null);
     const card = await loading;
     if (card === null) said = { title: 'Not checked', headline, told: 'This part could not be loaded.' };
     else said = card?.lostIn(turns) ?? said;
+    curve ??= card?.createCurve(byId('chart'));
+    curve?.show(turns.map(({ traffic }) => traffic));
     for (const [i, text] of [said.title, said.headline, said.told].entries()) {
       const element = pieces[i];
       if (element !== undefined && element.textContent !== text) element.textContent = text;
@@ -74,7 +76,7 @@ export function createPanel(): Panel {
 
   function paint(): void {
     const [turns, overhead, omitted] = figures;
-    void showPieces(turns);
+    void showLoaded(turns);
     const traffics = turns.map(({ traffic }) => traffic);
     const total = totalOf(traffics);
     const isEmpty = total.http === 0;
@@ -98,7 +100,6 @@ export function createPanel(): Panel {
       create('b', {}, bytes(total.gzipBoth)),
       '.',
     );
-    curve.show(traffics);
     // It is not visible while it is folded.
     table.replaceChildren(...(byTurn.open ? tableOf(traffics.map(bothWays), total, omitted) : []));
   }

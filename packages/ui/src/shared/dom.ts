@@ -16,6 +16,13 @@ export function create<Tag extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
+/** Creates an element of a drawing. */
+export function draw(tag: string, attributes: Readonly<Record<string, string | number>>): SVGElement {
+  const element = document.createElementNS('http://www.w3.org/2000/svg', tag) as SVGElement;
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+  return element;
+}
+
 /** The `dt` and `dd` pairs of a description list. */
 export function descriptions(pairs: readonly (readonly [string, Node | string])[]): HTMLElement[] {
   return pairs.flatMap(([term, value]) => [create('dt', {}, term), create('dd', {}, value)]);

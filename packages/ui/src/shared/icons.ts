@@ -1,3 +1,5 @@
+import { draw } from './dom.js';
+
 /** Small pictures on buttons, drawn in their colour. */
 
 const PATHS = {
@@ -8,15 +10,8 @@ const PATHS = {
 
 export type IconName = keyof typeof PATHS;
 
-const NAMESPACE = 'http://www.w3.org/2000/svg';
-
 export function icon(name: IconName): SVGElement {
-  const svg = document.createElementNS(NAMESPACE, 'svg');
-  svg.setAttribute('viewBox', '0 0 16 16');
-  svg.setAttribute('aria-hidden', 'true');
-  svg.classList.add('icon');
-  const path = document.createElementNS(NAMESPACE, 'path');
-  path.setAttribute('d', PATHS[name]);
-  svg.append(path);
+  const svg = draw('svg', { class: 'icon', viewBox: '0 0 16 16', 'aria-hidden': 'true' });
+  svg.append(draw('path', { d: PATHS[name] }));
   return svg;
 }

@@ -1,14 +1,14 @@
-import { create, descriptions } from '../../shared/dom.js';
+import { create, descriptions, draw } from '../../shared/dom.js';
 import { count, duration, number } from '../../shared/format.js';
 import type { Turn } from '../conversation.js';
 import { type Break, type Reading, verdictOf } from './reading.js';
 import { countsOf } from './words.js';
 
+export { createCurve } from '../curve.js';
 export { lostIn } from './lost.js';
 
 /** The history of an answer, drawn and in words. Loaded with the first answer. */
 
-const NAMESPACE = 'http://www.w3.org/2000/svg';
 const [WIDTH, HEIGHT] = [1000, 12];
 
 /** Fills the card again. */
@@ -124,10 +124,4 @@ function describe({ from = 0, to, breaks, written }: Reading): string {
       : `The model wrote from ${duration(wrote[0])} to ${duration(wrote[1])}.`,
     `You read from ${duration(from)} to ${duration(to)}${gaps.length === 0 ? '' : `, but for: ${gaps.join('; ')}`}.`,
   ].join(' ');
-}
-
-function draw(tag: string, attributes: Readonly<Record<string, string | number>>): SVGElement {
-  const element = document.createElementNS(NAMESPACE, tag) as SVGElement;
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
-  return element;
 }
