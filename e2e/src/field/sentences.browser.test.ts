@@ -165,6 +165,12 @@ const BREAKS: readonly Row[] = [
       proxy.cut();
       await state(page, 'suspended');
       await page.getByText('No server answers.').waitFor();
+      // A narrow page has room for all of the notice, even if its panel is open.
+      await page.setViewportSize({ width: 390, height: 800 });
+      await page.locator('#panel > summary').click();
+      const cutOff = await page.locator('#notice').evaluate((box) => box.scrollHeight - box.clientHeight);
+      expect(cutOff).toBeLessThan(2);
+      await page.setViewportSize({ width: 1280, height: 800 });
       await stage.replace();
       proxy.refuse(false);
       await page.getByText('Connected again, in a new session').waitFor();

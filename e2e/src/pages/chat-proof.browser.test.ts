@@ -140,12 +140,28 @@ describe.skipIf(missing !== undefined)('the proof below an answer', () => {
     await expect
       .poll(async () => spaced(await page.locator('#pieces-told').textContent()))
       .toMatch(/^In this chat: connection lost once \([\d.]+ s\); no piece missing, changed or twice\.$/);
+    expect(await page.evaluate(isTitleCovered)).toEqual({ ltr: false, rtl: false });
     await page.getByRole('button', { name: 'Close the panel' }).click();
     expect(await page.locator('#panel').isVisible()).toBe(false);
     await page.getByRole('button', { name: 'Session', exact: true }).click();
     expect(await page.locator('#panel').isVisible()).toBe(true);
   });
 });
+
+/** Runs in the page: whether the button of the panel covers its title, in each direction of the page. */
+function isTitleCovered(): Record<string, boolean> {
+  const root = document.documentElement;
+  const text = document.createRange();
+  const covers = ['ltr', 'rtl'].map((dir) => {
+    root.dir = dir;
+    text.selectNodeContents(document.querySelector('#pieces-title') as Element);
+    const title = text.getBoundingClientRect();
+    const button = (document.querySelector('#panel-close') as Element).getBoundingClientRect();
+    return [dir, button.left < title.right && button.right > title.left] as const;
+  });
+  root.dir = 'ltr';
+  return Object.fromEntries(covers);
+}
 
 /** Has something go wrong behind the sum of a handler. */
 function passing(onRequest: RequestHandler, each: (part: Part, index: number) => Part[]): RequestHandler {
