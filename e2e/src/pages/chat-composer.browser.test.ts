@@ -107,6 +107,11 @@ describe.skipIf(chromiumMissing() !== undefined)('with a question', () => {
     await ask(page, 'one');
     await finished(page, 1);
     await page.locator('#model-open').click();
+    // It does not cover the list of chats at the left.
+    const lefts = ['#model-menu', '#model-open'].map((id) =>
+      page.locator(id).evaluate((each) => each.getBoundingClientRect().left),
+    );
+    expect(new Set(await Promise.all(lefts)).size).toBe(1);
     await page.getByLabel('Another model').fill('other');
     await page.keyboard.press('Enter');
     await page.reload();

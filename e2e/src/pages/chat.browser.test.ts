@@ -415,9 +415,13 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
     await page.getByText('Come back tomorrow.').waitFor();
     await page.getByText('Details').click();
     await page.getByText('quota: come back tomorrow').waitFor();
+    // There is nothing to copy.
+    const copies = page.getByRole('button', { name: 'Copy answer' });
+    expect(await copies.isVisible()).toBe(false);
     isBroken = false;
     await page.getByRole('button', { name: 'Ask again' }).click();
     await expect.poll(() => answerText(page)).toBe('Here I am.');
+    expect(await copies.isVisible()).toBe(true);
     expect(await page.getByLabel('Your message').evaluate(isFocused)).toBe(true);
     expect(await page.locator('article').count()).toBe(1);
     expect(await page.locator('.note').isVisible()).toBe(false);

@@ -248,6 +248,7 @@ export function createLog(events: LogEvents): Log {
     // Screen readers read the answer once it is complete, not word by word.
     answer.ariaBusy = String(isRunning(turn));
     text.source = wordsOf(turn);
+    view.copy.hidden = text.source === '';
     showThinking(turn, view);
     // It would be paid twice.
     again.hidden = turn.state === 'elsewhere';

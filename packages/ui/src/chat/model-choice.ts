@@ -72,9 +72,9 @@ export function createModelChoice(list: () => Promise<readonly string[] | undefi
   }
 
   function place(): void {
-    const { right, bottom } = opener.getBoundingClientRect();
+    const { left, bottom } = opener.getBoundingClientRect();
     const { width } = menu.getBoundingClientRect();
-    menu.style.left = `${Math.max(8, Math.min(right - width, window.innerWidth - width - 8))}px`;
+    menu.style.left = `${Math.max(8, Math.min(left, window.innerWidth - width - 8))}px`;
     menu.style.top = `${bottom + 4}px`;
   }
 
