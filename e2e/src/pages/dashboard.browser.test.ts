@@ -147,8 +147,8 @@ describe.skipIf(chromiumMissing() !== undefined)('the dashboard', () => {
     await page.locator('#events b', { hasText: 'opened' }).waitFor();
     // They are not of the present if the server is away.
     const captions = await page.locator('#charts .muted').allTextContents();
-    expect(captions.map((text) => text.split(':')[0])).toEqual(['latest', 'latest', 'latest']);
-    expect(captions.at(-1)).toMatch(/^latest: (?:1 reply|0 replies|unknown)$/);
+    expect(captions.map((text) => text.split(':')[0])).toEqual(['last', 'last', 'last']);
+    expect(captions.at(-1)).toMatch(/^last: (?:1 reply|0 replies|unknown)$/);
     expect(await page.evaluate(() => document.getAnimations().length)).toBe(0);
     await look(page, 'admin-timeline');
     for (const dir of ['ltr', 'rtl'])

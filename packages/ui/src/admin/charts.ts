@@ -65,7 +65,7 @@ const KINDS: readonly Kind[] = [
   },
   {
     title: 'Time to the first part',
-    legend: [['accent', 'replies that began, stronger = more; errors left out']],
+    legend: [['accent', 'replies begun, stronger = more; errors left out']],
     unit: (value) => (value === 1 ? '1 reply' : `${number(value)} replies`),
     series: [{ label: '', colour: '--accent' }],
     values: ({ first }) => [first.map((counts) => counts?.reduce((sum, count) => sum + count, 0) ?? null)],
@@ -151,7 +151,7 @@ class Drawing {
       const value = each[i] ?? null;
       return `${value === null ? 'unknown' : this.#kind.unit(value)} ${this.#kind.series[k]?.label ?? ''}`.trim();
     });
-    const text = `${at === undefined || index === null ? 'latest' : timeOf(at, true)}: ${values.join(', ')}`;
+    const text = `${at === undefined || index === null ? 'last' : timeOf(at, true)}: ${values.join(', ')}`;
     if (this.#caption.textContent !== text) this.#caption.textContent = text;
     this.#holder.ariaLabel = `${this.#kind.title}, ${text}`;
   }
@@ -178,7 +178,9 @@ class Drawing {
         {
           ...axis,
           grid: { show: false },
-          size: 26,
+          // Its first label stands below that of the other axis, not beside it.
+          gap: 10,
+          size: 31,
           space: 70,
           values: (_plot, splits) => splits.map((at) => timeOf(at, (splits[1] ?? 0) - (splits[0] ?? 0) < 60)),
         },
