@@ -32,7 +32,10 @@ it.skipIf(redisMissing !== undefined)('a session resumes at whatever worker its 
     await using peers = createPeers();
     const sessions = await Promise.all(
       Array.from({ length: 4 }, () =>
-        peers.dial(`ws://127.0.0.1:${front.port}`, { token: 'user-1', reconnect: { minDelayMs: 5, maxDelayMs: 50 } }),
+        peers.dial(`ws://127.0.0.1:${front.port}`, {
+          token: 'user-1',
+          reconnect: { minDelayMs: 5, maxDelayMs: 50 },
+        }),
       ),
     );
     const ids = sessions.map(({ id }) => id);

@@ -18,7 +18,7 @@ import {
 } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../session/endpoint.js';
 import type { Admission } from '../session/hooks.js';
-import type { Refusal } from '../transport/http/site.js';
+import { forbidden, type Refusal } from '../transport/http/site.js';
 import type { Agent } from './agent.js';
 import type { AgentName, Policy } from './policy.js';
 import type { RelayTarget } from './target.js';
@@ -367,8 +367,4 @@ function replaced(id: string): ProtocolError {
 /** So that no signature is valid for something else. */
 const ADDRESS = 'parlance agent 1\n';
 
-const IN_USE: Refusal = {
-  code: 'SECURITY_POLICY',
-  message: 'another session of this principal already has this agent ID',
-  closeCode: CloseCode.FORBIDDEN,
-};
+const IN_USE = forbidden('another session of this principal already has this agent ID');

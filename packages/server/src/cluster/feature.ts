@@ -1,10 +1,10 @@
-import { CloseCode, Extension } from '@parlance/protocol';
+import { Extension } from '@parlance/protocol';
 import { measured } from '../engine/measured.js';
 import type { Feature } from '../server/features/feature.js';
 import { METER, NODE, type OwnHooks, type OwnHost, SESSIONS } from '../server/features/own-feature.js';
 import type { SessionHost } from '../session/host.js';
 import { MovableMailbox } from '../session/movable-mailbox.js';
-import type { Refusal } from '../transport/http/site.js';
+import { busy } from '../transport/http/site.js';
 import { DURABLE } from './durable-sessions.js';
 import { EngineSize } from './engine-size.js';
 import { nodeFigures } from './figures.js';
@@ -16,11 +16,7 @@ import { CLUSTER } from './service.js';
 /** How long sessions without a connection may take to go to other nodes after the deadline, in milliseconds. */
 const PARK_MS = 10_000;
 
-const CUT_OFF: Refusal = {
-  code: 'SERVER_BUSY',
-  message: 'this node does not reach its engine, and others do: they take its sessions',
-  closeCode: CloseCode.DRAINING,
-};
+const CUT_OFF = busy('this node does not reach its engine, and others do: they take its sessions');
 
 /** Joins the nodes of a cluster, so that a connection may resume its session through any of them. */
 export const cluster = (options: ClusterOptions = {}): Feature => ({

@@ -1,8 +1,7 @@
-import { CloseCode } from '@parlance/protocol';
 import type { Engine } from '../engine/engine.js';
 import { Service } from '../server/features/feature.js';
 import type { ThisNode } from '../server/features/own-feature.js';
-import type { Refusal } from '../transport/http/site.js';
+import { busy } from '../transport/http/site.js';
 import type { Links } from './link/links.js';
 import type { KnownNode } from './membership.js';
 
@@ -22,9 +21,4 @@ export interface ClusterService extends ThisNode {
 export const CLUSTER = new Service<ClusterService>('cluster');
 
 /** The refusal of new sessions while other nodes do not know where they would be. */
-export const JOINING: Refusal = {
-  code: 'SERVER_BUSY',
-  message: 'the server has not joined its cluster yet',
-  closeCode: CloseCode.DRAINING,
-  retryAfterMs: 1_000,
-};
+export const JOINING = busy('the server has not joined its cluster yet', 1_000);

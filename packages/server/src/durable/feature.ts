@@ -1,4 +1,4 @@
-import { CloseCode, Extension, type HelloPayload, type Logger, ResumeRefusal } from '@parlance/protocol';
+import { Extension, type HelloPayload, type Logger, ResumeRefusal } from '@parlance/protocol';
 import { loggable, systemClock } from '@parlance/protocol/internal';
 import { DURABLE, type DurableSessions } from '../cluster/durable-sessions.js';
 import type { EngineConnection } from '../engine/engine.js';
@@ -19,7 +19,7 @@ import { NO_NODE } from '../session/durable-rules.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 import type { Admission } from '../session/hooks.js';
 import type { SessionHost } from '../session/host.js';
-import type { Refusal } from '../transport/http/site.js';
+import { busy, failed, type Refusal } from '../transport/http/site.js';
 import { isAwaited } from './awaited.js';
 import { durableFigures } from './figures.js';
 import { Leaving } from './leaving.js';
@@ -195,24 +195,6 @@ class DurableFeature implements OwnHooks, DurableSessions {
   }
 }
 
-const STALLED: Refusal = {
-  code: 'SERVER_BUSY',
-  message: 'the server cannot record the session at present',
-  closeCode: CloseCode.DRAINING,
-  retryable: true,
-  retryAfterMs: 1_000,
-};
-
-const ELSEWHERE: Refusal = {
-  code: 'SERVER_BUSY',
-  message: 'another process has the session, or had it a moment ago',
-  closeCode: CloseCode.DRAINING,
-  retryable: true,
-  retryAfterMs: 250,
-};
-
-const FAILED: Refusal = {
-  code: 'UNKNOWN',
-  message: 'the server failed; its log says why',
-  closeCode: CloseCode.INTERNAL,
-};
+const STALLED = busy('the server cannot record the session at present', 1_000);
+const ELSEWHERE = busy('another process has the session, or had it a moment ago', 250);
+const FAILED = failed('the server failed');

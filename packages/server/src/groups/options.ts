@@ -20,13 +20,7 @@ export interface GroupsOptions {
   readonly maxDataBytes?: number | undefined;
 }
 
-export interface ResolvedGroupsOptions {
-  readonly authorize: GroupsOptions['authorize'];
-  readonly maxGroups: number;
-  readonly maxMembers: number;
-  readonly maxNameBytes: number;
-  readonly maxDataBytes: number;
-}
+export type ResolvedGroupsOptions = ReturnType<typeof resolveGroupsOptions>;
 
 const KINDS: OptionKinds<GroupsOptions> = {
   authorize: 'function',
@@ -47,7 +41,7 @@ const BOUNDS = {
 } as const;
 
 /** @throws {ProtocolError} `invalid_option`. */
-export function resolveGroupsOptions(options: GroupsOptions): ResolvedGroupsOptions {
+export function resolveGroupsOptions(options: GroupsOptions) {
   assertOptions(options, KINDS, 'groups');
   const bound = (name: keyof typeof BOUNDS): number => {
     const { value, most } = BOUNDS[name];

@@ -46,14 +46,8 @@ export interface DrainProgress {
   readonly remaining: number;
 }
 
-export interface ResolvedDrainOptions {
-  readonly timeoutMs: number;
-  readonly returnWithinMs: number;
-  readonly releasePort: boolean;
-}
-
 /** @throws {ProtocolError} `invalid_option`. */
-export function resolveDrainOptions(options: DrainOptions): ResolvedDrainOptions {
+export function resolveDrainOptions(options: DrainOptions) {
   assertOptions(options, { timeoutMs: 'number', returnWithinMs: 'number', releasePort: 'flag' }, 'drain');
   const { timeoutMs = 30_000, returnWithinMs = 5_000, releasePort = false } = options;
   for (const [name, value] of Object.entries({ timeoutMs, returnWithinMs })) {

@@ -1,5 +1,4 @@
 import {
-  CloseCode,
   CloseReason,
   type CloseResult,
   type GoAwayPayload,
@@ -9,7 +8,7 @@ import {
 import { guard, loggable, systemClock } from '@parlance/protocol/internal';
 import { repeat } from '../base/repeat.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
-import type { Refusal } from '../transport/http/site.js';
+import { busy, type Refusal } from '../transport/http/site.js';
 import type { DrainProgress, DrainResult } from './drain-options.js';
 import type { DrainHooks } from './features/feature.js';
 
@@ -19,14 +18,8 @@ export function returnDelay(withinMs: number): number {
 }
 
 /** The refusal of new sessions while the server drains or closes. */
-export function drainingRefusal(returnWithinMs: number): Refusal {
-  return {
-    code: 'SERVER_BUSY',
-    message: 'the server is shutting down',
-    closeCode: CloseCode.DRAINING,
-    retryAfterMs: returnDelay(returnWithinMs),
-  };
-}
+export const drainingRefusal = (returnWithinMs: number): Refusal =>
+  busy('the server is shutting down', returnDelay(returnWithinMs));
 
 /** Closes a session whose client is to come back to the next server. One whose application closes it stays closed. */
 export function sendAway(session: ServerEndpoint, goAway: GoAwayPayload): Promise<CloseResult> {

@@ -5,7 +5,7 @@ import type { LookupQuery, LookupResult } from '../../session/admission/lookup.j
 import { NO_NODE } from '../../session/durable-rules.js';
 import type { SessionHost } from '../../session/host.js';
 import { addressKey } from '../../transport/http/addresses.js';
-import type { Refusal } from '../../transport/http/site.js';
+import { busy, type Refusal } from '../../transport/http/site.js';
 import type { Transport } from '../../transport/transport.js';
 import type { WebSocketAdapterOptions } from '../../transport/websocket/ws.js';
 import { clientSide } from '../client-side.js';
@@ -223,10 +223,4 @@ type Asked = 'done' | ResumeRefusal | Refusal;
 const LEAVING = 'this node is shutting down';
 const UNKNOWN = ResumeRefusal.UNKNOWN_SESSION;
 
-const BUSY: Refusal = {
-  code: 'SERVER_BUSY',
-  message: 'the node that has the session does not answer yet',
-  closeCode: CloseCode.DRAINING,
-  retryable: true,
-  retryAfterMs: RETRY_MS,
-};
+const BUSY = busy('the node that has the session does not answer yet', RETRY_MS);

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex, Readable } from 'node:stream';
-import { CloseCode, type Logger, type ProtocolError, Subprotocol } from '@parlance/protocol';
+import { type Logger, type ProtocolError, Subprotocol } from '@parlance/protocol';
 import { systemClock } from '@parlance/protocol/internal';
 import { limitedLog } from '../../base/limited-log.js';
 import type { ServerEndpoint } from '../../session/endpoint.js';
-import type { Refusal } from '../../transport/http/site.js';
+import { forbidden, type Refusal } from '../../transport/http/site.js';
 import type { HttpHandler, PagePort } from '../../transport/http/status.js';
 import { webSocketOptions } from '../../transport/http/upgrade.js';
 import type { Feature, Figure, Labels } from '../features/feature.js';
@@ -226,8 +226,7 @@ function isTakable(
 /** Any page can have a browser send its cookies. Browsers name the page, so one with cookies and without an origin is not of a browser. */
 function refusalOf({ headers }: IncomingMessage): Refusal | undefined {
   if (headers.cookie === undefined || headers.origin !== undefined) return undefined;
-  const message = 'a request with cookies has to name its origin';
-  return { code: 'SECURITY_POLICY', message, closeCode: CloseCode.FORBIDDEN };
+  return forbidden('a request with cookies has to name its origin');
 }
 
 function readableBy(origin: string | undefined): Record<string, string> {

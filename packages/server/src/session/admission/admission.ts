@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { CloseCode } from '@parlance/protocol';
-import type { Refusal } from '../../transport/http/site.js';
+import { failed, type Refusal } from '../../transport/http/site.js';
 
 /** Pure decisions about an upgrade and a HELLO: whether the client may connect. */
 
@@ -65,10 +65,6 @@ export function unauthenticated(token: string | undefined, isLocal: boolean): Re
 
 /** The refusals of a client whose credentials the application has not checked. */
 export const UNCHECKED = {
-  failed: unchecked('the server failed to check the credentials; its log says why'),
-  late: unchecked('the server has not checked the credentials in time; its log says why'),
+  failed: failed('the server failed to check the credentials'),
+  late: failed('the server has not checked the credentials in time'),
 };
-
-function unchecked(message: string): Refusal {
-  return { code: 'UNKNOWN', message, closeCode: CloseCode.INTERNAL };
-}

@@ -17,7 +17,7 @@ import {
   systemClock,
 } from '@parlance/protocol/internal';
 import { addressKey, memoryKeys } from '../../transport/http/addresses.js';
-import type { Refusal } from '../../transport/http/site.js';
+import { busy, type Refusal } from '../../transport/http/site.js';
 import type { LoopQueue } from '../../transport/loop-queue.js';
 import type { Transport } from '../../transport/transport.js';
 import { SessionDriver } from '../driver.js';
@@ -365,19 +365,5 @@ export class Answering {
 
 const UNKNOWN = ResumeRefusal.UNKNOWN_SESSION;
 
-const NOT_LOADED: Refusal = {
-  code: 'SERVER_BUSY',
-  message: 'the server could not load what it needs; its log says why',
-  closeCode: CloseCode.DRAINING,
-  retryable: true,
-  retryAfterMs: 1_000,
-};
-
-/** The session is about to continue at another node. */
-const MOVING: Refusal = {
-  code: 'SERVER_BUSY',
-  message: 'the session is moving to another node',
-  closeCode: CloseCode.DRAINING,
-  retryable: true,
-  retryAfterMs: 250,
-};
+const NOT_LOADED = busy('the server could not load what it needs; its log says why', 1_000);
+const MOVING = busy('the session is moving to another node', 250);

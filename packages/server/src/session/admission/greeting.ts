@@ -192,7 +192,7 @@ export class Greeting implements Target, Waiting, Unanswered {
 
   /** Reports the refusal to the operator. Returns the REJECT for the client. */
   #report(refusal: Refusal): RejectPayload {
-    const { code, message, closeCode, retryable, retryAfterMs } = refusal;
+    const { code, message, closeCode, retryAfterMs } = refusal;
     const { options, observer } = this.#host;
     const fields = { event: 'session.refused', ip: this.peer.ip, code, closeCode };
     // A page shows its user nothing of it, unless its author has thought of that.
@@ -201,7 +201,7 @@ export class Greeting implements Target, Waiting, Unanswered {
       options.logger.warn({ ...fields, err }, `refused, said once: ${message}`);
     } else options.logger.info(fields, `refused: ${message}`);
     observer?.handleRefused(refusal);
-    return { code, message, retryable, retryAfterMs };
+    return { code, message, retryAfterMs };
   }
 
   close(code: number, reason: string): void {

@@ -11,12 +11,31 @@ export interface Refusal {
   readonly code: RejectCode;
   readonly message: string;
   readonly closeCode: CloseCode;
-  /** @default as the close code implies */
-  readonly retryable?: boolean | undefined;
   readonly retryAfterMs?: number | undefined;
   /** The limit that was met, by its name. */
   readonly limit?: keyof Limits | undefined;
 }
+
+export const forbidden = (message: string): Refusal => ({
+  code: 'SECURITY_POLICY',
+  message,
+  closeCode: CloseCode.FORBIDDEN,
+});
+
+/** The client may try again, after its own delay by default. */
+export const busy = (message: string, retryAfterMs?: number): Refusal => ({
+  code: 'SERVER_BUSY',
+  message,
+  closeCode: CloseCode.DRAINING,
+  retryAfterMs,
+});
+
+/** An error of this server or of its application, which its log has. */
+export const failed = (message: string): Refusal => ({
+  code: 'UNKNOWN',
+  message: `${message}; its log says why`,
+  closeCode: CloseCode.INTERNAL,
+});
 
 /** The client's list of subprotocols. */
 export function subprotocolsOf(header: string | undefined): readonly string[] {
@@ -126,10 +145,6 @@ const LOOPBACK_NAMES: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '
 export function bearerToken(headers: IncomingHttpHeaders): string | undefined {
   const [scheme, token, ...rest] = (headers.authorization ?? '').split(' ');
   return scheme?.toLowerCase() === 'bearer' && token && rest.length === 0 ? token : undefined;
-}
-
-function forbidden(message: string): Refusal {
-  return { code: 'SECURITY_POLICY', message, closeCode: CloseCode.FORBIDDEN };
 }
 
 /** Host and port of a URL, in lower case, without a default port, as browsers write them. */
