@@ -59,7 +59,7 @@ export function createPanel(): Panel {
   const [title = '', headline = '', told = ''] = pieces.map(({ textContent }) => textContent);
   let loading: Promise<typeof import('./proof/card.js') | null> | undefined;
 
-  /** What is loaded with the first answer. */
+  /** Shows the parts that are loaded with the first answer. */
   async function showLoaded(turns: readonly ReadTurn[]): Promise<void> {
     let said: NonNullable<ReturnType<typeof lostIn>> = { title, headline, told };
     if (turns.length > 0) loading ??= import('./proof/card.js').catch(() => null);

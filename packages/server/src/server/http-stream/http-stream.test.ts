@@ -134,12 +134,10 @@ describe('a response that breaks off', () => {
 it('takes the request that is under way when the server closes, and refuses it when the connection is lost', () => {
   const statuses: number[] = [];
   const flow: Flow = { setHeld() {}, abandon: (status) => statuses.push(status) };
-  for (const isClosed of [true, false]) {
+  for (const end of ['close', 'terminate'] as const) {
     const { response, stream } = setUp();
-    stream.open(0);
     stream.begin(flow);
-    if (isClosed) stream.close(1_000, '');
-    else stream.terminate();
+    stream[end](1_000, '');
     response.destroy();
   }
   expect(statuses).toEqual([204, 404]);

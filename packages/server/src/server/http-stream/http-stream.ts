@@ -146,7 +146,7 @@ export class HttpStream extends Reading implements Transport {
     if (this.#isOver) return;
     this.#isOver = true;
     this.options.onOver();
-    // What comes behind the server's close is dropped, and no error: a browser would show it to its user.
+    // Frames behind the server's close are dropped without an error, which a browser would write to its console.
     this.#flow?.abandon(this.#closing === undefined ? 404 : TAKEN);
     if (this.#isOpen) this.options.response.end();
     terminateSoon(this);
