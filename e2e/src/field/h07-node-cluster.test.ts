@@ -15,7 +15,7 @@ async function portOf(worker: Worker): Promise<number> {
   return port;
 }
 
-it.skipIf(redisMissing !== undefined)('a session resumes at whatever worker its client reaches', async () => {
+it.skipIf(redisMissing !== undefined)('a session resumes at any worker that its client reaches', async () => {
   await using redis = await startRedis();
   const { file, flags } = programOf('cluster/node');
   const setup = { url: redis.url, peerPort: 0, secret: 'a secret of enough bytes' };
