@@ -88,9 +88,6 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
   // A server that says nothing is busy, or none of ours; pages, which wait by default, are told of the latter soon.
   const asksToWait =
     waitForServer === true || (typeof reconnect === 'object' && reconnect.connectWithinMs !== undefined);
-  // The bound of the application holds for its own function as well.
-  const isBounded = asksToWait && triesUntil > platformClock.now();
-  const tokenWithinMs = timers.acceptTimeoutMs;
   return await new Promise<ClientSession>((resolve, reject) => {
     const sweep = sweepOf(timers);
     const reconnecting = new ReconnectingSession({
@@ -172,10 +169,6 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
         await Promise.all(modules.call('dialing'));
         return await askToken();
       },
-      askWithinMs: () => {
-        const leftMs = isBounded && !isAccepted() ? triesUntil - platformClock.now() : Infinity;
-        return Math.min(tokenWithinMs, Math.max(leftMs, MIN_TOKEN_MS));
-      },
       session: reconnecting,
     });
     const renewal = createRenewal({
@@ -221,7 +214,8 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
     };
     const free = whenAborted(signal, () => fail(signal?.reason));
     sweep.add(ticking);
-    dialer.ask(askToken).catch(fail);
+    // The bound of the application holds for its own function as well.
+    dialer.ask(askToken, (asksToWait && backoff?.connectWithinMs) || 0).catch(fail);
   });
 }
 
@@ -248,8 +242,6 @@ async function capabilitiesOf({ options, limits }: Setup, plan: Plan) {
 
 /** The default of `acceptTimeoutMs` is for a server that has answered before, or says that it takes time. */
 const FIRST_TIMEOUT_MS = 5_000;
-/** How long a token function may take at least, so that an attempt behind the bound does not fail because of it. */
-const MIN_TOKEN_MS = 500;
 
 /** Sessions with the same interval share one timer. */
 const sweeps = new Map<number, Sweep>();

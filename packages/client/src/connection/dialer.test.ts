@@ -43,7 +43,6 @@ function setUp(given: Partial<DialerOptions> = {}, isAccepted = true, takesHello
     clock,
     logger: { debug: warn, info: warn, warn, error: warn },
     askToken: async () => 'token',
-    askWithinMs: () => 5_000,
     session,
     ...given,
   });

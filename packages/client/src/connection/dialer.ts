@@ -26,8 +26,6 @@ export interface DialerOptions {
   readonly logger: Logger | undefined;
   /** Called before each attempt except the first. */
   readonly askToken: () => Promise<string | undefined>;
-  /** How long it may take now, in milliseconds. */
-  readonly askWithinMs: () => number;
   /** The session that connections are opened for. */
   readonly session: DialingSession;
 }
@@ -254,24 +252,24 @@ export class Dialer {
     if (!this.#isNeeded) return;
     this.isAnswered = false;
     this.firstMessage = undefined;
-    guardLater(
-      session,
-      this.ask(askToken, (error) => this.#failToAsk(error)),
-    );
+    guardLater(session, this.ask(askToken, 0, this.#failToAsk));
   }
 
   /**
    * Asks for a token, and dials.
    *
+   * @param withinMs how long the function may take at most; 0 for the usual time.
    * @param onError gets what the function throws. @default the promise rejects with that
    */
-  ask(askToken: DialerOptions['askToken'], onError?: (error: unknown) => void): Promise<void> {
-    const { askWithinMs, clock } = this.#options;
-    const ms = askWithinMs();
+  ask(
+    askToken: DialerOptions['askToken'],
+    withinMs: number,
+    onError?: (error: unknown) => void,
+  ): Promise<void> {
     this.#cancelAsking?.();
     // A function that does not answer has failed. Its answer counts, if it comes after all.
-    this.#cancelAsking = clock.after(ms, () =>
-      this.#failToAsk(new ProtocolError('timeout', `no answer within ${ms} ms`)),
+    this.#cancelAsking = this.#options.clock.after(Math.min(this.#usualMs, withinMs || Infinity), () =>
+      this.#failToAsk(new ProtocolError('timeout', 'it says nothing')),
     );
     return askToken().then((token) => {
       this.#cancelAsking?.();
@@ -279,12 +277,12 @@ export class Dialer {
     }, onError);
   }
 
-  #failToAsk(error: unknown): void {
+  readonly #failToAsk = (error: unknown): void => {
     const { logger, session } = this.#options;
     this.#cancelAsking?.();
     const message = 'the token function failed';
     logger?.warn({ event: 'token.failed', err: loggable(error) }, message);
     if (session.isAccepted) this.retryLater(0);
     else session.abort(new ProtocolError('connection_failed', message, { cause: error }));
-  }
+  };
 }

@@ -69,7 +69,6 @@ async function setUp() {
     clock,
     logger,
     askToken: async () => undefined,
-    askWithinMs: () => 30_000,
     session: reconnecting,
   });
 

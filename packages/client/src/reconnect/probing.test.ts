@@ -69,7 +69,6 @@ async function setUp({ resumes = true } = {}) {
     clock,
     logger: undefined,
     askToken: async () => undefined,
-    askWithinMs: () => 30_000,
     session: reconnecting,
   });
   const all = {

@@ -44,7 +44,6 @@ export class Endpoint
   protected readonly ending = new Ending(this);
   #listeners: Listeners | undefined;
   #loading: CodecLoading | undefined;
-  // Created once the session is ready.
   #outbound: Outbound | undefined;
   #inbound: Inbound | undefined;
   /** The session was accepted, and everything that was agreed on is loaded. */
@@ -242,6 +241,7 @@ export class Endpoint
   }
 
   shutdown(reason: CloseReason, message: string, code?: string): Promise<CloseResult> {
+    this.#transmitter.hasReceived = true; // The core may wait for less than the coarse clock takes.
     return this.ending.closed(() => this.command((core, now) => core.close(reason, message, now, code)));
   }
 
@@ -332,12 +332,9 @@ export class Endpoint
 
   #handleState(state: SessionState): void {
     this.account.handleSuspended(state === 'suspended' ? this.#clock.now() : Infinity);
-    if (state === 'closing') {
-      // Their replies would not be sent any more.
+    // Their replies would not be sent any more.
+    if (state === 'closing')
       this.#inbound?.abortHandlers(new ProtocolError('session_closed', 'the session closes'));
-      // The core waits for a peer that does not read, for less than the coarse clock takes.
-      this.#transmitter.hasReceived = true;
-    }
     // A resumed session has everything it needs; any other is reported when it is ready.
     if (state === 'established' && !this.isReady) this.loading.begin(() => this.#start());
     else if (state !== 'closed') this.notify('state', state);

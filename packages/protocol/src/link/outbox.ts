@@ -106,12 +106,6 @@ export class Outbox implements UncountedFrames {
     return this.#messages?.isEmpty === false || (this.#streams?.size ?? 0) > 0;
   }
 
-  /** All bodies that are queued wait for credit, and none is a message. */
-  get isStalled(): boolean {
-    const { blockedStreams } = this;
-    return blockedStreams > 0 && blockedStreams === this.#streams?.size && this.#messages?.isEmpty !== false;
-  }
-
   /** Queued control frames: answers to the peer, which pile up if it does not read. */
   get controlFrames(): number {
     return this.#control.size;
@@ -230,13 +224,6 @@ export class Outbox implements UncountedFrames {
     return true;
   }
 
-  /** Forgets every stream. @param onlySources those with a streamed body. */
-  dropStreams(onlySources = false): void {
-    for (const queue of [...(this.#streams?.values() ?? [])]) {
-      if (!onlySources || queue.streamed !== undefined) this.drop(queue.streamId);
-    }
-  }
-
   /** Forgets all streams and all frames that await confirmation, but no control frame. */
   clear(): void {
     this.#frames?.clear();
@@ -282,7 +269,7 @@ export class Outbox implements UncountedFrames {
   rebuild(): UnwrittenBody[] {
     const messages = [...this.#written.rebuild(), ...(this.#messages?.unwritten() ?? [])];
     if (this.#messages?.isEmpty === false) this.#forget(this.#messages);
-    this.dropStreams();
+    for (const streamId of [...(this.#streams?.keys() ?? [])]) this.drop(streamId);
     this.#control.drop(true);
     this.#isPaused = false;
     return messages;

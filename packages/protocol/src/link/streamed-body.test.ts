@@ -146,17 +146,6 @@ describe('a streamed body', () => {
     },
   );
 
-  it('is dropped with all other streamed bodies, and nothing else is', () => {
-    const outbox = new Outbox();
-    outbox.pushBody(bodyOf(1, 10, Uint8Array.of(1)));
-    read(outbox);
-    outbox.pushBody(bodyOf(3, 10, Uint8Array.of(1)));
-    outbox.pushAfter(2, END(2));
-    outbox.dropStreams(true);
-    expect([outbox.has(1), outbox.has(3), outbox.queuedBytes]).toEqual([false, false, 2]);
-    expect(read(outbox)).toEqual([END(2)]);
-  });
-
   it('counts as not sent until it is completely written', () => {
     const outbox = new Outbox();
     outbox.pushBody(bodyOf(1, 2, Uint8Array.of(1)));

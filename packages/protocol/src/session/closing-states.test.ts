@@ -51,7 +51,7 @@ const BOTH = [false, true];
 const closingIn = (state: ClosingState, hasBodies = false) => {
   const outbox = new Outbox();
   if (hasBodies) outbox.pushPlain('x', plainBody(encodeUtf8('x')));
-  const closing = new Closing(outbox, 1_000);
+  const closing = new Closing(outbox);
   closing.state = state;
   return closing;
 };
@@ -77,7 +77,7 @@ describe('the closing handshake', () => {
         for (const canResume of BOTH) {
           const mayLeave = state === 'exchanged' || (state === 'answered' && !canResume);
           const expected = hasSent ? mayLeave && isAcknowledged && 'leave' : !hasBodies && 'send';
-          const due = closingIn(state, hasBodies).due(isAcknowledged, canResume, 0);
+          const due = closingIn(state, hasBodies).due(isAcknowledged, canResume, 0, 1);
           expect(due ?? false).toBe(expected);
         }
       }
@@ -101,7 +101,7 @@ describe('the closing handshake', () => {
     const walk = (closing: Closing, facts: readonly boolean[], isClosing: boolean, depth: number) => {
       const [sent = false, received = false, asked = false] = facts;
       expect([closing.hasSent, closing.hasReceived]).toEqual([sent, received]);
-      const leaves = closing.due(true, true, 0) === 'leave';
+      const leaves = closing.due(true, true, 0, 1) === 'leave';
       expect(leaves).toBe(sent && received && !asked);
       if (depth === 0) return;
       for (const event of EVENTS) {

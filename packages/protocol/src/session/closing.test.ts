@@ -213,7 +213,7 @@ describe('a session that closes while streams wait for a peer that does not read
     expect(client.core.unconfirmed()).toEqual({ notSent: [{ kind: 'request', streamId }], unknown: [] });
   });
 
-  it('waits anew after a lost connection, since the credit that the peer granted may be lost with it', () => {
+  it('waits as long again after a lost connection, since the credit that the peer granted may be lost with it', () => {
     const { simulation, client, server, streamId } = unread();
     simulation.advance(300);
     server.core.close(CloseReason.NORMAL, '', simulation.now);

@@ -49,9 +49,6 @@ export const CLOSING_STEPS: Readonly<Record<ClosingState, Partial<Record<Closing
   answered: { lose: 'asked' },
 };
 
-/** A peer that does not read its streams is waited for during this part of the closing timeout. */
-const PATIENCE_PART = 10;
-
 const NORMAL_CLOSE: ClosePayload = Object.freeze({ reason: CloseReason.NORMAL, message: '' });
 
 /** How a session closes, and what it leaves undelivered. */
@@ -63,17 +60,14 @@ export class Closing {
   received: ClosePayload | undefined;
   readonly #outbox: Outbox;
   /** Bodies that were cut short. */
-  #dropped: readonly UnconfirmedBody[] | undefined;
-  readonly #patienceMs: number;
+  readonly #dropped: UnconfirmedBody[] = [];
   /** Clock reading at which the streams that the peer does not read are cut short; `Infinity` unless only these are left. */
   stallEnds = Infinity;
   /** Set when the session fails, which clears the outbox. */
   #final: Unconfirmed | undefined;
 
-  /** @param closingTimeoutMs the bound of the whole handshake. */
-  constructor(outbox: Outbox, closingTimeoutMs: number) {
+  constructor(outbox: Outbox) {
     this.#outbox = outbox;
-    this.#patienceMs = closingTimeoutMs / PATIENCE_PART;
   }
 
   /** CLOSE was sent on the present connection. */
@@ -109,21 +103,26 @@ export class Closing {
    * @param isAcknowledged the peer has received everything that was written.
    * @param canResume another connection may resume the session. The end that only answers then stays until the
    * other has left, as its answer may be lost with the connection.
+   * @param giveUpAt when streams are cut short of which the peer reads nothing from now on.
    */
-  due(isAcknowledged: boolean, canResume: boolean, now: number): 'send' | 'leave' | undefined {
+  due(
+    isAcknowledged: boolean,
+    canResume: boolean,
+    now: number,
+    giveUpAt: number,
+  ): 'send' | 'leave' | undefined {
     if (!this.hasSent) {
-      if (this.#isPeerStalled(isAcknowledged, now)) this.cutShort(false);
+      const isStalled =
+        isAcknowledged &&
+        this.#outbox.parts.queues.every(
+          ({ isEmpty, blocked, streamId }) => isEmpty || (blocked && streamId > 0),
+        );
+      this.stallEnds = isStalled ? Math.min(this.stallEnds, giveUpAt) : Infinity;
+      if (now >= this.stallEnds) this.cutShort(false);
       return this.#outbox.hasBodies ? undefined : 'send';
     }
     const mayLeave = this.state === 'exchanged' || (this.state === 'answered' && !canResume);
     return mayLeave && isAcknowledged ? 'leave' : undefined;
-  }
-
-  /** Everything else has arrived, and the peer has read nothing of the streams that are left for as long as it is waited for. */
-  #isPeerStalled(isAcknowledged: boolean, now: number): boolean {
-    if (!isAcknowledged || !this.#outbox.isStalled) this.stallEnds = Infinity;
-    else if (this.stallEnds === Infinity) this.stallEnds = now + this.#patienceMs;
-    return now >= this.stallEnds;
   }
 
   /** The peer has closed and received everything, so the session may end without an error. */
@@ -135,11 +134,11 @@ export class Closing {
 
   /** Cuts streams short: all of them, or only tensors that are still being generated. */
   cutShort(onlySources: boolean): void {
-    const before = this.#outbox.unwritten();
-    this.#outbox.dropStreams(onlySources);
-    const kept = new Set(this.#outbox.unwritten());
-    const dropped = before.filter((body) => !kept.has(body)).map(unsent);
-    if (dropped.length > 0) this.#dropped = [...(this.#dropped ?? []), ...dropped];
+    for (const queue of this.#outbox.parts.queues) {
+      if (queue.streamId === 0 || (onlySources && queue.streamed === undefined)) continue;
+      this.#dropped.push(...queue.unwritten().map(unsent));
+      this.#outbox.drop(queue.streamId);
+    }
   }
 
   /** The session has failed: forgets what waits, but for {@link undelivered}. */
@@ -150,7 +149,7 @@ export class Closing {
 
   unconfirmed(): Unconfirmed {
     if (this.#final !== undefined) return this.#final;
-    const notSent = [...(this.#dropped ?? []), ...this.#outbox.unwritten().map(unsent)];
+    const notSent = [...this.#dropped, ...this.#outbox.unwritten().map(unsent)];
     const unknown: UnconfirmedBody[] = [];
     for (const bytes of this.#outbox.unconfirmed()) {
       const { kind, flags, streamId } = decodeLinkFrame(bytes);

@@ -14,7 +14,7 @@ import type { LastStreams } from '../link/streams.js';
 import { LinkChannel } from './channel.js';
 import type { ChannelModule, SessionCode } from './channel-module.js';
 import type { ChannelOptions, TakenUpBodies } from './channel-options.js';
-import { closeReasonOf, rejection, rejectOf, truncateReason, withCloseCode } from './close-reason.js';
+import { closeReasonOf, truncateReason, withCloseCode } from './close-reason.js';
 import { type ChannelHost, ClosedChannel, type SessionChannel } from './closed-channel.js';
 import { Closing } from './closing.js';
 import { ControlWriter } from './control-writer.js';
@@ -91,12 +91,8 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
   }
 
   protected get closing(): Closing {
-    this.#closing ??= new Closing(this.outbox, this.options.timers.closingTimeoutMs);
+    this.#closing ??= new Closing(this.outbox);
     return this.#closing;
-  }
-  /** See {@link Closing.stallEnds}. */
-  protected get stallEnds(): number {
-    return this.#closing?.stallEnds ?? Infinity;
   }
   get hasSentClose(): boolean {
     return this.#closing?.hasSent === true;
@@ -155,14 +151,8 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
     this.apply(LifecycleEvent.PEER_CLOSE);
   }
 
-  reject(refusal: RejectPayload, closeCode: CloseCode, now: number): void {
-    this.timers.tick(now);
-    if (this.hasEnded) return;
-    const reject = rejectOf(refusal, closeCode);
-    this.outbox.pushControl(this.control.unbound({ type: 'REJECT', payload: reject }));
-    this.failure = rejection(reject, { closeCode });
-    this.apply(LifecycleEvent.REJECT);
-  }
+  /** Only servers do. */
+  reject(_refusal: RejectPayload, _closeCode: CloseCode, _now: number): void {}
 
   connect(): void {
     this.isConnected = true;

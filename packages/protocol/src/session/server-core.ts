@@ -1,14 +1,21 @@
+import type { CloseCode } from '../base/close-codes.js';
 import { ProtocolError } from '../base/errors.js';
 import type { Fields } from '../base/fields.js';
 import { msUntil } from '../base/value-list.js';
 import type { Answer, Negotiated } from '../control/agreement.js';
-import { CloseReason, type GoAwayPayload, type HelloPayload } from '../control/messages.js';
+import {
+  CloseReason,
+  type GoAwayPayload,
+  type HelloPayload,
+  type RejectPayload,
+} from '../control/messages.js';
 import { RestedLink } from '../link/rest.js';
 import { ALL_CODE } from './all-code.js';
 import { LinkChannel } from './channel.js';
 import { recordOf } from './channels.js';
+import { rejection, rejectOf } from './close-reason.js';
 import type { SessionBegin } from './durable-session.js';
-import { LifecycleState } from './lifecycle.js';
+import { LifecycleEvent, LifecycleState } from './lifecycle.js';
 import { MovableChannel } from './movable-channel.js';
 import type { AcceptedResume } from './resume-token.js';
 import { ServerRole } from './server-role.js';
@@ -41,6 +48,15 @@ export class ServerCore extends Core implements ServerSessionCore {
     if (this.#asked !== undefined && reason === CloseReason.SERVER_SHUTDOWN)
       this.sendGoAway({ ...this.#asked, move: undefined }, now);
     super.close(reason, message, now, code);
+  }
+
+  override reject(refusal: RejectPayload, closeCode: CloseCode, now: number): void {
+    this.timers.tick(now);
+    if (this.hasEnded) return;
+    const reject = rejectOf(refusal, closeCode);
+    this.outbox.pushControl(this.control.unbound({ type: 'REJECT', payload: reject }));
+    this.failure = rejection(reject, { closeCode });
+    this.apply(LifecycleEvent.REJECT);
   }
 
   get record(): ServerSessionCore['record'] {

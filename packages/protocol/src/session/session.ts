@@ -205,7 +205,9 @@ export class Core extends SessionInternals implements SessionCore {
   }
 
   nextTimeout(): number {
-    return this.hasEnded ? Infinity : Math.min(this.timers.next(this), this.stallEnds);
+    if (this.hasEnded) return Infinity;
+    const next = this.timers.next(this);
+    return this.lifecycle === LifecycleState.CLOSING ? Math.min(next, this.closing.stallEnds) : next;
   }
 
   // --- commands
@@ -291,7 +293,9 @@ export class Core extends SessionInternals implements SessionCore {
     if (frame !== undefined || this.lifecycle !== LifecycleState.CLOSING || this.isLost) return frame;
     if (this.channel.hasUntold) return undefined;
     const closing = this.closing;
-    switch (closing.due(this.isAcknowledged, this.canResume, this.timers.now)) {
+    const { now } = this.timers;
+    const giveUpAt = now + this.options.timers.closingTimeoutMs / 10;
+    switch (closing.due(this.isAcknowledged, this.canResume, now, giveUpAt)) {
       case 'send':
         closing.step('send');
         this.channel.stopSending();

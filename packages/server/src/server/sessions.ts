@@ -148,7 +148,7 @@ export class Sessions extends ServerAdmission implements SessionHost {
       await session.shutdown(
         CloseReason.SERVER_SHUTDOWN,
         'the server closes',
-        session.hasFarewell ? CLOSED_FOR_GOOD : undefined,
+        this.isDraining ? CLOSED_FOR_GOOD : undefined,
       );
     else await sendAway(session, { retryAfterMs: returnDelay(this.returnWithinMs), deadline: Date.now() });
   }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { MovableMailbox } from './movable-mailbox.js';
 
 type Item = Parameters<MovableMailbox['push']>[0];
-const item = (text: string) => ({ text, handleTaken() {}, handleDone() {}, release() {} }) as unknown as Item;
+const item = (text: string) => ({ text, release() {} }) as unknown as Item;
 const texts = (mailbox: MovableMailbox) => [...mailbox.unread].map(({ text }) => text);
 
 describe('a mailbox that may move', () => {

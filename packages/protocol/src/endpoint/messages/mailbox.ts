@@ -48,7 +48,8 @@ export class SessionMailbox implements Mailbox, InboxOptions<Received> {
 
   onTake(message: Received): void {
     this.#taken = message;
-    message.handleTaken();
+    // Has no effect if that session has ended.
+    message.owner?.handleTaken(message.charge, message);
   }
 
   /** The reader has taken a message, and is not done with it. */
@@ -58,7 +59,7 @@ export class SessionMailbox implements Mailbox, InboxOptions<Received> {
 
   /** The reader does not come back to a message. */
   protected handleDone(message: Received): void {
-    message.handleDone();
+    message.owner?.handleDone?.(message.number, message);
   }
 
   onDone(): void {

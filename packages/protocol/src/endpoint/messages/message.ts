@@ -301,14 +301,9 @@ export class ReceivedMessage implements Message {
     return messageFields({ text, bytes, metadata, algorithm: this.algorithm, from: this.from });
   }
 
-  /** The application has taken it. Has no effect if its session has ended. */
-  handleTaken(): void {
-    this.#owner?.handleTaken(this.charge, this);
-  }
-
-  /** The reader does not come back to it. */
-  handleDone(): void {
-    this.#owner?.handleDone?.(this.number, this);
+  /** The session that received it. */
+  get owner(): MessageOwner | undefined {
+    return this.#owner;
   }
 
   /** The application is done with it. */

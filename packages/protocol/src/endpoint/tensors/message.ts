@@ -38,9 +38,13 @@ export class TensorMessage implements Message {
     this.#reservation = reservation;
   }
 
-  /** The credit of its stream was returned already, and tensors have no number. */
-  handleTaken(): void {}
-  handleDone(): void {}
+  /** The credit of its stream was returned already. */
+  get charge(): number {
+    return 0;
+  }
+  get owner(): undefined {
+    return undefined;
+  }
 
   /** The application is done with it. */
   release(): void {
