@@ -219,9 +219,11 @@ export class Ledger {
 
 /** How many of `count` bodies may have arrived according to their sender. */
 function expected(from: End, streamId: number, count: number): { least: number; most: number } {
-  // An end that is still open, or that ended without an error, reports that all arrived.
-  if (from.outcome?.error === undefined) return { least: count, most: count };
-  const { notSent, unknown } = from.outcome.undelivered;
+  // An end that is still open reports that all arrived, and one without an error that all messages did: closing may cut streams short.
+  const { outcome } = from;
+  if (outcome === undefined || (outcome.error === undefined && streamId === 0))
+    return { least: count, most: count };
+  const { notSent, unknown } = outcome.undelivered;
   const on = (bodies: Unconfirmed['notSent']) => bodies.filter((body) => body.streamId === streamId).length;
   return { least: count - on(notSent) - on(unknown), most: count - on(notSent) };
 }
