@@ -173,8 +173,8 @@ describe('the size of a body that does not state it', () => {
     const cases: [(key: Uint8Array) => Uint8Array, number, number | undefined][] = [
       [(key) => padded(frames(key, 1), most), 204, undefined],
       [(key) => padded(frames(key, 1), most + 1), 413, CloseCode.TOO_LARGE],
-      // It is read, and the session refuses it: its stream is over before the request is.
-      [(key) => frames(key, 1, none.subarray(1)), 404, CloseCode.TOO_LARGE],
+      // It is read, and the session refuses it: the close code comes down the stream.
+      [(key) => frames(key, 1, none.subarray(1)), 204, CloseCode.TOO_LARGE],
       [(key) => frames(key, 1, none), 413, CloseCode.TOO_LARGE],
     ];
     for (const [bodyOf, status, code] of cases) {
