@@ -105,7 +105,8 @@ export class PeerPort {
     } catch (cause) {
       throw new ProtocolError('invalid_option', `cluster.tls: ${(cause as Error).message}`, { cause });
     }
-    await listenOn(port.#http, options.port, options.host, options.logger, true);
+    const { host } = options;
+    await listenOn(port.#http, { port: options.port, host, exclusive: true }, options.logger);
     return port;
   }
 

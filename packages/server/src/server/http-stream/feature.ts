@@ -84,7 +84,7 @@ class HttpStreams implements OwnHooks {
 
   #open(request: IncomingMessage, response: ServerResponse): void {
     const maxSize = this.#host.options.limits.maxHandshakeSize + MAX_HELLO_HEAD;
-    if (!isTakable(request, response, maxSize, this.#log)) return;
+    if (!this.#isTakable(request, response, maxSize)) return;
     const arrival = this.#host.enter(request);
     if ('status' in arrival) {
       response.setHeader('retry-after', Math.ceil(arrival.retryAfterMs / 1000));
@@ -112,8 +112,29 @@ class HttpStreams implements OwnHooks {
     });
   }
 
+  /** Refuses a request by its head, or because its body has gone to another reader. */
+  #isTakable(request: IncomingMessage, response: ServerResponse, maxSize: number): boolean {
+    const { method, headers } = request;
+    const type = headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase();
+    const coding = headers['content-encoding'] ?? 'identity';
+    let status = 0;
+    if (method !== 'POST') status = 405;
+    else if (!BODIES.has(type) || coding !== 'identity') status = 415;
+    else if (Number(headers['content-length'] ?? 0) > maxSize) status = 413;
+    else if (request.readableDidRead) {
+      status = 500;
+      this.#log.error(
+        { event: 'http.body_taken' },
+        'other code has read the body of a request of a session, as a body parser does: call respond() before it',
+      );
+    }
+    if (status === 405) response.setHeader('allow', 'POST');
+    if (status !== 0) answer(response, status);
+    return status === 0;
+  }
+
   #take(request: IncomingMessage, response: ServerResponse): void {
-    if (!isTakable(request, response, this.#maxFrames.maxSize, this.#log)) return;
+    if (!this.#isTakable(request, response, this.#maxFrames.maxSize)) return;
     this.#read(request, {
       ...this.#maxFrames,
       find: (first) => {
@@ -195,32 +216,6 @@ class HttpStreams implements OwnHooks {
   close(_reason: ProtocolError): void {
     for (const stream of this.#streams.values()) stream.terminate();
   }
-}
-
-/** Refuses a request by its head, or because its body has gone to another reader. */
-function isTakable(
-  request: IncomingMessage,
-  response: ServerResponse,
-  maxSize: number,
-  log: Logger,
-): boolean {
-  const { method, headers } = request;
-  const type = headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase();
-  const coding = headers['content-encoding'] ?? 'identity';
-  let status = 0;
-  if (method !== 'POST') status = 405;
-  else if (!BODIES.has(type) || coding !== 'identity') status = 415;
-  else if (Number(headers['content-length'] ?? 0) > maxSize) status = 413;
-  else if (request.readableDidRead) {
-    status = 500;
-    log.error(
-      { event: 'http.body_taken' },
-      'other code has read the body of a request of a session, as a body parser does: call respond() before it',
-    );
-  }
-  if (status === 405) response.setHeader('allow', 'POST');
-  if (status !== 0) answer(response, status);
-  return status === 0;
 }
 
 /** Any page can have a browser send its cookies. Browsers name the page, so one with cookies and without an origin is not of a browser. */

@@ -5,7 +5,7 @@ import {
   type RequestListener,
   type ServerResponse,
 } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { ListenOptions as Address, AddressInfo } from 'node:net';
 import { type Logger, ProtocolError } from '@parlance/protocol';
 import { ask, assertOptions, loggable } from '@parlance/protocol/internal';
 import { limitedLog } from '../../base/limited-log.js';
@@ -92,7 +92,7 @@ export async function openListener(
     },
   );
   boundConnections(http, server);
-  await listenOn(http, port, host, server.logger);
+  await listenOn(http, { port, host }, server.logger);
   const address = http.address() as AddressInfo;
   // No client asks for "all addresses": on this machine, it asks for loopback.
   const asked = address.address.replace(/^0\.0\.0\.0$/, '127.0.0.1').replace(/^::$/, '::1');
@@ -103,16 +103,10 @@ export async function openListener(
 /**
  * Later failures, such as accepting a connection without file descriptors, are logged: the port stays open.
  *
- * @param exclusive no other worker of `node:cluster` accepts connections there. By default all do, also at port 0.
+ * @param at if `exclusive`, no other worker of `node:cluster` accepts connections there. By default all do, also at port 0.
  * @throws {ProtocolError} `connection_failed` if the port cannot be opened.
  */
-export async function listenOn(
-  http: HttpServer,
-  port: number,
-  host: string,
-  logger: Logger,
-  exclusive = false,
-): Promise<void> {
+export async function listenOn(http: HttpServer, at: Address, logger: Logger): Promise<void> {
   const log = limitedLog(logger);
   let isOpen = false;
   await new Promise<void>((resolve, reject) => {
@@ -123,10 +117,10 @@ export async function listenOn(
         return;
       }
       const why = REASONS[cause.code ?? ''] ?? cause.message;
-      const message = `cannot listen on ${host}:${port}: ${why}`;
+      const message = `cannot listen on ${at.host}:${at.port}: ${why}`;
       reject(new ProtocolError('connection_failed', message, { cause }));
     });
-    http.listen({ port, host, exclusive }, resolve);
+    http.listen(at, resolve);
   });
   isOpen = true;
 }
