@@ -28,7 +28,7 @@ export type { BodyCoder } from '../../packages/protocol/src/codec/coder.js';
 export { describeContextBody } from '../../packages/protocol/src/codec/context/body.js';
 export { ContextDecoder } from '../../packages/protocol/src/codec/context/decoder.js';
 export { ContextEncoder } from '../../packages/protocol/src/codec/context/encoder.js';
-export { createMessage } from '../../packages/protocol/src/endpoint/messages/message.js';
+export { ReceivedMessage } from '../../packages/protocol/src/endpoint/messages/message.js';
 export { decodeMetadata } from '../../packages/protocol/src/endpoint/messages/metadata.js';
 export { encodeKept, KEPT, readKept } from '../../packages/protocol/src/endpoint/requests/kept-metadata.js';
 export { AliasReader } from '../../packages/protocol/src/link/addressing.js';

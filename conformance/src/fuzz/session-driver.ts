@@ -5,7 +5,6 @@ import {
   CloseReason,
   type ControlMessage,
   createBodyCoder,
-  createMessage,
   createSession,
   DEFAULT_TIMERS,
   EncodingName,
@@ -13,6 +12,7 @@ import {
   encodeControlJson,
   getEncoding,
   type ReceivedBody,
+  ReceivedMessage,
   type SessionCore,
   type SessionEvent,
   type SessionOptions,
@@ -207,7 +207,7 @@ export class Driver {
 
   /** Reads everything that an application can read of a message. */
   #read(body: ReceivedBody): void {
-    const message = createMessage(body, this.#coder);
+    const message = new ReceivedMessage(body, this.#coder);
     for (const ask of ['bytes', 'text', 'tokens', 'header', 'tensor', 'metadata'] as const) {
       outcomeOf(() => message[ask]);
     }

@@ -3,12 +3,12 @@ import {
   type BodyCoder,
   type BodyToSend,
   createBodyCoder,
-  createMessage,
   createSession,
   DEFAULT_TIMERS,
   getEncoding,
   type ProtocolError,
   type ReceivedBody,
+  ReceivedMessage,
   RequestError,
   type SessionCore,
   type SessionEvent,
@@ -148,7 +148,7 @@ export class SessionEnd {
   #read(body: ReceivedBody): void {
     const coder = this.#coderOf();
     if (coder === undefined || !this.#choices.oneIn(4)) return;
-    const message = createMessage(body, coder);
+    const message = new ReceivedMessage(body, coder);
     for (const ask of ['bytes', 'text', 'tokens', 'header', 'tensor', 'metadata'] as const) {
       outcomeOf(() => message[ask]);
     }

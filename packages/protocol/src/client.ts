@@ -47,6 +47,7 @@ export { EndOfSession } from './endpoint/session-end.js';
 export { UserSession } from './endpoint/user-session.js';
 export type { UserOutbound, UserSessionHost } from './endpoint/user-session-host.js';
 export type { ChannelModule } from './session/channel-module.js';
+export { nothingSent } from './session/closed-channel.js';
 export { createClientSession } from './session/create-client.js';
 export type { Ticket } from './session/resume-ticket.js';
 

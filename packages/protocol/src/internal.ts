@@ -194,7 +194,6 @@ export { MAX_PIECE_SIZE } from './link/body-writer.js';
 export { truncateUnits } from './base/text.js';
 export type { AvpHead } from './codec/avp/head.js';
 export { TransferReader } from './codec/avp/transfer.js';
-export { createMessage } from './endpoint/messages/message.js';
 export { TensorMessage } from './endpoint/tensors/message.js';
 export { StatsRecorder } from './endpoint/stats.js';
 export type { Traffic } from './endpoint/traffic.js';

@@ -1,5 +1,5 @@
 import type { CloseStatement, SessionState } from '@parlance/protocol';
-import { ProtocolError } from '@parlance/protocol/client';
+import { nothingSent, ProtocolError } from '@parlance/protocol/client';
 import type { Pipe } from './pipe.js';
 import type { Watch } from './presence.js';
 import type { TabOutbound } from './tab-outbound.js';
@@ -22,7 +22,7 @@ export const LEFT: CloseStatement = { side: 'local', code: undefined, reason: ''
 /** The sending side of a tab. @throws {ProtocolError} `session_closed` without a host. */
 export function presentOf(link: Link | undefined, state: SessionState): TabOutbound {
   if (link?.hasJoined === true && state !== 'closed') return link.outbound;
-  throw new ProtocolError('session_closed', `the session is ${state}; nothing can be sent`);
+  throw nothingSent({ state });
 }
 
 /** The host went away before it answered. */

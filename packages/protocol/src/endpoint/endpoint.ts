@@ -4,6 +4,7 @@ import type { SessionMemory } from '../base/memory.js';
 import type { Negotiated } from '../control/agreement.js';
 import { CloseReason, RejectCode } from '../control/messages.js';
 import type { Clock } from '../platform/clock.js';
+import { nothingSent } from '../session/closed-channel.js';
 import type { SessionCore, SessionEvent, SessionState } from '../session/types.js';
 import { BEHIND, Ending, type EndingHost } from './ending.js';
 import type { EndpointOptions } from './endpoint-options.js';
@@ -341,8 +342,7 @@ export class Endpoint
   }
 
   #assertReady(): void {
-    if (this.isReady && !this.ending.isDropped) return;
-    throw new ProtocolError('session_closed', `the session is ${this.state}; nothing can be sent`);
+    if (!this.isReady || this.ending.isDropped) throw nothingSent(this);
   }
 
   handleCodecs(): void {

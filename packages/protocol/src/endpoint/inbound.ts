@@ -7,7 +7,7 @@ import type { SessionEvent } from '../session/types.js';
 import { guard, guardLater } from './guard.js';
 import { type EndpointHost, sessionClosed } from './host.js';
 import { Intake, type IntakeEvent } from './messages/intake.js';
-import { createMessage, type ReceivedMessage } from './messages/message.js';
+import { ReceivedMessage } from './messages/message.js';
 import { isRedelivered } from './messages/metadata.js';
 import { readReport, reportUnread } from './messages/reports.js';
 import type { Outbound } from './outbound.js';
@@ -80,7 +80,7 @@ export class Inbound {
     handler: OwnHandler,
     { attempt, yielded }: Omit<CallOptions, 'isOwn'>,
   ): Promise<void> {
-    const message = createMessage(body, this.#outbound.coder);
+    const message = new ReceivedMessage(body, this.#outbound.coder);
     await this.#getResponder().run(streamId, message, handler, { isOwn: true, attempt, yielded });
   }
 
@@ -187,7 +187,7 @@ export class Inbound {
   }
 
   #messageOf(body: ReceivedBody, reservation: Reservation | undefined): ReceivedMessage {
-    return createMessage(body, this.#outbound.coder, undefined, undefined, reservation, this.#host);
+    return new ReceivedMessage(body, this.#outbound.coder, undefined, undefined, reservation, this.#host);
   }
 
   #startRequest(event: RequestEvent, message: ReceivedMessage): void {

@@ -14,7 +14,7 @@ import { type EndpointHost, sessionClosed } from './host.js';
 import { Backpressure, hasRoom } from './messages/backpressure.js';
 import { type BlobBody, isBlob, readBlob } from './messages/blob.js';
 import { CodingOrder } from './messages/coding-order.js';
-import { createMessage, type Message } from './messages/message.js';
+import { type Message, ReceivedMessage } from './messages/message.js';
 import { encodeMetadata, type Metadata } from './messages/metadata.js';
 import {
   type Body,
@@ -377,7 +377,7 @@ export class Outbound {
   }
 
   async withStatus(coded: BodyToSend): Promise<BodyToSend> {
-    const message = createMessage({ ...coded, charge: 0 }, this.coder);
+    const message = new ReceivedMessage({ ...coded, charge: 0 }, this.coder);
     await this.#host.scanner?.judge(message, 'sent');
     return { ...coded, securityStatus: message.securityStatus };
   }

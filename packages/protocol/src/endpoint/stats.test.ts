@@ -4,7 +4,7 @@ import { decodeUtf8 } from '../base/text.js';
 import { createBodyCoder } from '../codec/auto/coder.js';
 import { BodyCodec, BodyCounts, countText, plainBody, type ReceivedBody } from '../codec/body.js';
 import { loadEncoding } from '../codec/vocabulary/load.js';
-import { createMessage } from './messages/message.js';
+import { ReceivedMessage } from './messages/message.js';
 import { type CountedCore, StatsRecorder } from './stats.js';
 
 /** Values that a snapshot copies from the core. */
@@ -131,7 +131,7 @@ it('counts the text of token IDs once, whether it is read as a whole or in parts
     return body;
   };
   const contentBytes = () => stats.snapshot(coreWith(undefined), undefined, 7).received.contentBytes;
-  const message = createMessage(arrive(), coder);
+  const message = new ReceivedMessage(arrive(), coder);
   const text = 'hello world';
   expect([[...(message.tokens ?? [])], contentBytes()]).toEqual([[15339, 1917], bytes.length]);
   expect([message.text, decodeUtf8(message.bytes), message.text, contentBytes()]).toEqual([
@@ -139,6 +139,6 @@ it('counts the text of token IDs once, whether it is read as a whole or in parts
     text.length,
   ]);
   const parts = coder.createPartText();
-  const part = createMessage(arrive(), coder, parts);
+  const part = new ReceivedMessage(arrive(), coder, parts);
   expect([part.text, decodeUtf8(part.bytes), contentBytes()]).toEqual([text, text, 2 * text.length]);
 });

@@ -27,7 +27,7 @@ import {
   type Ticket,
   takenUpOf,
 } from './resume-ticket.js';
-import { type Disconnection, type Role, type RoleHost, type RoleMessage, wrongRole } from './role.js';
+import { type Disconnection, onlyFor, type Role, type RoleHost, type RoleMessage } from './role.js';
 
 /** A client: sends HELLO, on the first connection and to resume the session on later ones. */
 export class ClientRole implements Role {
@@ -289,7 +289,7 @@ export class ClientRole implements Role {
   }
 
   accept(): Negotiation {
-    throw wrongRole('only a server accepts a HELLO');
+    throw onlyFor('server');
   }
 
   checkResume(): ResumeRefusal {
@@ -297,15 +297,15 @@ export class ClientRole implements Role {
   }
 
   resume(): undefined {
-    throw wrongRole('only a server resumes a session for a HELLO');
+    throw onlyFor('server');
   }
 
   grant(): void {
-    throw wrongRole('only a server grants credentials');
+    throw onlyFor('server');
   }
 
   sendGoAway(): void {
-    throw wrongRole('only a server sends GOAWAY');
+    throw onlyFor('server');
   }
 }
 

@@ -141,13 +141,13 @@ export class ClosedChannel implements SessionChannel {
   }
 
   send(_body: BodyToSend): void {
-    throw closed(this.session);
+    throw nothingSent(this.session);
   }
   request(_body: BodyToSend): number {
-    throw closed(this.session);
+    throw nothingSent(this.session);
   }
   transfer(_transfer: OutgoingTransfer): number {
-    throw closed(this.session);
+    throw nothingSent(this.session);
   }
   feed(): void {}
   respond(_streamId: number, body: BodyToSend): void {
@@ -196,11 +196,11 @@ export class ClosedChannel implements SessionChannel {
 
 /** Before a body is sent. @throws {ProtocolError} `session_closed`. */
 export function assertOpen(session: ChannelHost): void {
-  if (!session.isOpen) throw closed(session);
+  if (!session.isOpen) throw nothingSent(session);
   session.touch();
 }
 
-function closed({ state }: ChannelHost): ProtocolError {
+export function nothingSent({ state }: Pick<ChannelHost, 'state'>): ProtocolError {
   return new ProtocolError('session_closed', `the session is ${state}; nothing can be sent`);
 }
 

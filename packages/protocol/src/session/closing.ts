@@ -103,21 +103,14 @@ export class Closing {
    * @param isAcknowledged the peer has received everything that was written.
    * @param canResume another connection may resume the session. The end that only answers then stays until the
    * other has left, as its answer may be lost with the connection.
-   * @param giveUpAt when streams are cut short of which the peer reads nothing from now on.
+   * @param timeoutMs streams of which the peer reads nothing for a tenth of it are cut short.
    */
-  due(
-    isAcknowledged: boolean,
-    canResume: boolean,
-    now: number,
-    giveUpAt: number,
-  ): 'send' | 'leave' | undefined {
+  due(isAcknowledged: boolean, canResume: boolean, now: number, timeoutMs: number) {
     if (!this.hasSent) {
       const isStalled =
         isAcknowledged &&
-        this.#outbox.parts.queues.every(
-          ({ isEmpty, blocked, streamId }) => isEmpty || (blocked && streamId > 0),
-        );
-      this.stallEnds = isStalled ? Math.min(this.stallEnds, giveUpAt) : Infinity;
+        this.#outbox.parts.queues.every((queue) => queue.isEmpty || (queue.blocked && queue.streamId > 0));
+      this.stallEnds = isStalled ? Math.min(this.stallEnds, now + timeoutMs / 10) : Infinity;
       if (now >= this.stallEnds) this.cutShort(false);
       return this.#outbox.hasBodies ? undefined : 'send';
     }

@@ -132,6 +132,6 @@ export interface RoleHost extends Pick<SessionCore, 'id' | 'lifecycle' | 'negoti
 }
 
 /** The error for a command that only the other role has. */
-export function wrongRole(message: string): ProtocolError {
-  return new ProtocolError('invalid_argument', message);
+export function onlyFor(role: 'client' | 'server'): ProtocolError {
+  return new ProtocolError('invalid_argument', `only a ${role} has this command`);
 }

@@ -29,7 +29,7 @@ import { checkHello } from './hello.js';
 import { LifecycleEvent, LifecycleState } from './lifecycle.js';
 import { type AcceptedResume, ResumeGuard } from './resume-token.js';
 import { answerTo, canGoOn, haveOf } from './resuming.js';
-import { type Disconnection, type Role, type RoleHost, type RoleMessage, wrongRole } from './role.js';
+import { type Disconnection, onlyFor, type Role, type RoleHost, type RoleMessage } from './role.js';
 import type { ServerRoleState } from './server-role-state.js';
 import type { AcceptOptions } from './types.js';
 
@@ -383,11 +383,11 @@ export class ServerRole implements Role {
   }
 
   authenticate(): void {
-    throw wrongRole('only a client sends credentials');
+    throw onlyFor('client');
   }
 
   announceReady(): void {
-    throw wrongRole('only a client loads codecs after ACCEPT');
+    throw onlyFor('client');
   }
 }
 

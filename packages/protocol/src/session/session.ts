@@ -206,8 +206,8 @@ export class Core extends SessionInternals implements SessionCore {
 
   nextTimeout(): number {
     if (this.hasEnded) return Infinity;
-    const next = this.timers.next(this);
-    return this.lifecycle === LifecycleState.CLOSING ? Math.min(next, this.closing.stallEnds) : next;
+    const stallEnds = this.lifecycle === LifecycleState.CLOSING ? this.closing.stallEnds : Infinity;
+    return Math.min(this.timers.next(this), stallEnds);
   }
 
   // --- commands
@@ -293,9 +293,8 @@ export class Core extends SessionInternals implements SessionCore {
     if (frame !== undefined || this.lifecycle !== LifecycleState.CLOSING || this.isLost) return frame;
     if (this.channel.hasUntold) return undefined;
     const closing = this.closing;
-    const { now } = this.timers;
-    const giveUpAt = now + this.options.timers.closingTimeoutMs / 10;
-    switch (closing.due(this.isAcknowledged, this.canResume, now, giveUpAt)) {
+    const { timers, options } = this;
+    switch (closing.due(this.isAcknowledged, this.canResume, timers.now, options.timers.closingTimeoutMs)) {
       case 'send':
         closing.step('send');
         this.channel.stopSending();

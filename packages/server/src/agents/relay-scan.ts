@@ -2,10 +2,10 @@ import { BodyCodec, ProtocolError, type SessionEvent, type StreamedTensor } from
 import {
   type AvpHead,
   type BodyEvent,
-  createMessage,
   type EventRoute,
   guard,
   type PartText,
+  ReceivedMessage,
   type Reservation,
   TensorMessage,
   TransferReader,
@@ -73,7 +73,7 @@ export class RelayScan implements EventRoute {
     switch (event.type) {
       case 'message':
       case 'request': {
-        const message = createMessage(event.body, this.#endpoint.coder);
+        const message = new ReceivedMessage(event.body, this.#endpoint.coder);
         const pass = () => void this.#route.take(event, reservation);
         if (event.type === 'message') this.#scanner.takeMessage(message, pass);
         else this.#scanner.takeRequest(message, pass);
@@ -121,7 +121,7 @@ export class RelayScan implements EventRoute {
       if (body.codec === BodyCodec.TOKEN_NATIVE) held.partText ??= coder.createPartText();
     }
     const { partText, last } = held;
-    held.last = this.#scanner.takeBehind(last, () => createMessage(body, coder, partText), pass);
+    held.last = this.#scanner.takeBehind(last, () => new ReceivedMessage(body, coder, partText), pass);
   }
 
   /** A tensor that passes is never in memory as a whole, so only its head is scanned. */

@@ -81,23 +81,6 @@ export function explainText(error: unknown, text: string): unknown {
   return new ProtocolError('bad_json', message, { cause: error.cause });
 }
 
-/**
- * @param partText decodes the text of the part of a stream together with the parts before it.
- * @param onText called when the text is read.
- * @param reservation memory of the content, until the application is done with the message.
- * @param owner the session that received it.
- */
-export function createMessage(
-  body: ReceivedBody,
-  coder: BodyCoder,
-  partText?: PartText,
-  onText?: () => void,
-  reservation?: Reservation,
-  owner?: MessageOwner,
-): ReceivedMessage {
-  return new ReceivedMessage(body, coder, partText, onText, reservation, owner);
-}
-
 /** The fields that are shown of a message: its text or how many bytes it has, and anything unusual. */
 export function messageFields({
   text,
@@ -160,13 +143,19 @@ export class ReceivedMessage implements Message {
   #header: M2MHeader | undefined;
   #metadata: Metadata | undefined;
 
+  /**
+   * @param partText decodes the text of the part of a stream together with the parts before it.
+   * @param onText called when the text is read.
+   * @param reservation memory of the content, until the application is done with the message.
+   * @param owner the session that received it.
+   */
   constructor(
     body: ReceivedBody,
     coder: BodyCoder,
-    partText: PartText | undefined,
-    onText: (() => void) | undefined,
-    reservation: Reservation | undefined,
-    owner: MessageOwner | undefined,
+    partText?: PartText,
+    onText?: () => void,
+    reservation?: Reservation,
+    owner?: MessageOwner,
   ) {
     this.#reservation = reservation;
     this.#owner = owner;

@@ -6,7 +6,7 @@ import { showAs } from '../../base/shown.js';
 import { BodyCodec, countText, type ReceivedBody } from '../../codec/body.js';
 import type { BodyCoder, PartText } from '../../codec/coder.js';
 import { Inbox } from '../messages/inbox.js';
-import { createMessage, type Message, type ReceivedMessage } from '../messages/message.js';
+import { type Message, ReceivedMessage } from '../messages/message.js';
 import { decodeMetadata, type Metadata } from '../messages/metadata.js';
 import { KEPT, type KeptMetadata, readKept } from './kept-metadata.js';
 import { replyFields } from './reply-fields.js';
@@ -169,7 +169,7 @@ class StreamReply implements Reply {
     if (body.codec === BodyCodec.TOKEN_NATIVE) this.#partText ??= this.#createPartText();
     else this.#endTokens();
     this.#held = undefined;
-    this.#parts.push(createMessage(body, this.#host.coder, this.#partText, this.#onText, reservation));
+    this.#parts.push(new ReceivedMessage(body, this.#host.coder, this.#partText, this.#onText, reservation));
   }
 
   /** `undefined` if the vocabulary could not be loaded; then reading the text throws. */
@@ -189,7 +189,7 @@ class StreamReply implements Reply {
     if (this.#hasParts) throw new ProtocolError('bad_frame', 'a RESPONSE after parts of the same reply');
     if (body.metadata !== undefined) this.#learn(body.metadata);
     this.#finish();
-    const message = createMessage(body, this.#host.coder);
+    const message = new ReceivedMessage(body, this.#host.coder);
     if (this.#whole !== undefined) return this.#whole.resolve(message);
     this.#parts.push(message);
     this.#parts.end();
@@ -291,7 +291,7 @@ class StreamReply implements Reply {
   ): void {
     try {
       const joined = { ...joinBodies(bodies, this.#host.coder), metadata: this.#encodedMetadata };
-      whole.resolve(createMessage(joined, this.#host.coder));
+      whole.resolve(new ReceivedMessage(joined, this.#host.coder));
     } catch (error) {
       whole.reject(error);
     }

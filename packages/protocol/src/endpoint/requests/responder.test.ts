@@ -7,7 +7,7 @@ import { BodyCodec, type CodedBody, plainBody } from '../../codec/body.js';
 import { encodeMap } from '../../control/maps.js';
 import { type Clock, systemClock } from '../../platform/clock.js';
 import { encodeHttpRequest, encodeHttpResponse } from '../http/head.js';
-import { createMessage, type Message, type ReceivedMessage } from '../messages/message.js';
+import { type Message, ReceivedMessage } from '../messages/message.js';
 import { decodeMetadata, encodeMetadata } from '../messages/metadata.js';
 import { SILENT_LOGGER } from '../ports.js';
 import type { Session } from '../session.js';
@@ -76,7 +76,7 @@ async function replyOf(
     takeUp: async () => ({ state: 'unbegun' }),
   };
   const body = { ...plainBody(bytes), originalLength: undefined, charge: 0, metadata };
-  const message = request ?? createMessage(body, coder);
+  const message = request ?? new ReceivedMessage(body, coder);
   await answer(message, handler, new Cancellation(), sink, { ...OPTIONS, rest }, { yielded });
   return sent;
 }
@@ -86,7 +86,7 @@ it('sends a value that a handler returns at once, and waits for a promise of any
   const sink = {
     respond: ({ bytes }: CodedBody) => void sent.push(Buffer.from(bytes).toString()),
   } as unknown as ReplySink;
-  const message = createMessage({ ...plainBody(encodeUtf8('ask')), charge: 0 }, coder);
+  const message = new ReceivedMessage({ ...plainBody(encodeUtf8('ask')), charge: 0 }, coder);
   const begin = (handler: RequestHandler) =>
     answer(message, handler, new Cancellation(), sink, { ...OPTIONS, rest: () => undefined });
   const atOnce = begin(() => 'value');
@@ -139,7 +139,7 @@ it('calls no handler again if its request is over by the time the keeper answers
       },
     },
   });
-  const message = createMessage({ ...plainBody(encodeUtf8('ask')), charge: 0 }, coder);
+  const message = new ReceivedMessage({ ...plainBody(encodeUtf8('ask')), charge: 0 }, coder);
   let calls = 0;
   await responder.run(3, message, () => `${++calls}`, { attempt: 2, kept: 'reply_a', yielded: [] });
   expect([calls, failed]).toEqual([0, [over]]);
@@ -166,7 +166,7 @@ it('knows of a handler that is called again before that says so once more', asyn
       },
     },
   });
-  const message = createMessage({ ...plainBody(encodeUtf8('ask')), charge: 0 }, coder);
+  const message = new ReceivedMessage({ ...plainBody(encodeUtf8('ask')), charge: 0 }, coder);
   const keeps: RequestHandler = (_request, { keep }) => void keep({});
   await responder.run(1, message, keeps);
   await responder.run(3, message, keeps, { attempt: 2, kept: 'reply_a', yielded: [] });
@@ -367,7 +367,7 @@ it('refuses a request whose metadata cannot be read, without running its handler
 
 describe('a request that cannot be decoded', () => {
   const undecodable = (codec: BodyCodec, bytes: Uint8Array) =>
-    createMessage(
+    new ReceivedMessage(
       {
         codec,
         bytes,

@@ -1,6 +1,6 @@
 import { BodyCodec, type CodedBody } from '../../codec/body.js';
 import type { BodyCoder, PartText } from '../../codec/coder.js';
-import { createMessage, type Message } from '../messages/message.js';
+import { type Message, ReceivedMessage } from '../messages/message.js';
 
 /** The parts of a reply that a dead node has recorded, without those that carry metadata alone. */
 export function messagesOf(yielded: readonly CodedBody[], coder: BodyCoder): readonly Message[] {
@@ -8,7 +8,7 @@ export function messagesOf(yielded: readonly CodedBody[], coder: BodyCoder): rea
   return yielded.filter(hasContent).map((body) => {
     // A character may be split between two parts of tokens.
     tokens = body.codec === BodyCodec.TOKEN_NATIVE ? (tokens ?? coder.createPartText()) : undefined;
-    return createMessage({ ...body, charge: 0 }, coder, tokens);
+    return new ReceivedMessage({ ...body, charge: 0 }, coder, tokens);
   });
 }
 

@@ -1,7 +1,7 @@
 import { ProtocolError } from '@parlance/protocol';
 import {
-  createMessage,
   loadAgreed,
+  ReceivedMessage,
   restoreSession,
   type ServerSessionCore,
   systemClock,
@@ -71,7 +71,9 @@ export class RestoredSession implements MovedHere {
     const { session } = this;
     const size = session.coder.memoryOf(body);
     const reservation = size > 0 ? session.memory.charge(size) : undefined;
-    session.mailbox.push(createMessage(body, session.coder, undefined, undefined, reservation, session));
+    session.mailbox.push(
+      new ReceivedMessage(body, session.coder, undefined, undefined, reservation, session),
+    );
   }
 
   begin(proxy: SessionProxy | undefined, from: string): void {
