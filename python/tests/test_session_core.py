@@ -289,6 +289,52 @@ def test_closing_is_bounded_and_a_frame_after_close_is_refused() -> None:
     assert violation(peer, b"\x10\x00\x00x") == 4400
 
 
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_closing_cuts_a_request_short_that_the_peer_does_not_read(is_lost: bool) -> None:
+    peer = Peer().established()
+    assert peer.core.link is not None
+    peer.core.link.open(Body(frames.REQUEST, bytes(40_000)), None)
+    sent = peer.written()
+    peer.core.close(peer.now)
+    # The frames that were written are not acknowledged yet, so the peer may still read them.
+    assert peer.written() == []
+    assert peer.passes(1) == []
+    assert peer.written() == []
+    peer.core.receive(b"\x18" + bytes([len(sent)]), peer.now)
+    assert peer.written() == []
+    peer.passes(0.4)
+    if is_lost:
+        peer.core.lost(peer.now, 1006)
+        peer.open()
+        peer.accepts(resume={"recovered": True, "received": len(sent)})
+        # Its reader may have granted credit meanwhile, which comes now.
+        assert types_of(peer.written()) == ["0x18"]
+        peer.passes(0.4)
+    assert peer.written() == []
+    peer.passes(0.2)
+    assert types_of(peer.written()) == ["CLOSE"]
+    assert peer.core.closing.cut == 1
+    (over, leave) = peer.says("CLOSE")[-2:]
+    assert isinstance(over, StreamOver)
+    assert over.error is not None
+    assert over.error.code == "session_closed"
+    assert leave == Leave(1000)
+
+
+def test_closing_waits_for_messages_that_the_peer_does_not_read() -> None:
+    peer = Peer().established()
+    assert peer.core.link is not None
+    for _ in range(3):
+        peer.core.link.send(Body(frames.MESSAGE, bytes(10_000)))
+    sent = peer.written()
+    peer.core.close(peer.now)
+    peer.core.receive(b"\x18" + bytes([len(sent)]), peer.now)
+    assert peer.written() == []
+    assert peer.passes(4.9) == []
+    assert peer.written() == []
+    assert peer.passes(0.2) == [Leave(1000)]
+
+
 def test_a_session_that_closes_for_a_drain_is_followed_although_another_node_ends_it() -> None:
     peer = Peer().established()
     peer.says("GOAWAY", {"retry_after_ms": 0})

@@ -95,6 +95,8 @@ class Session(Verbs):
     async def close(self, code: str | None = None, reason: str = "") -> int:
         """Close the session when everything that was sent is acknowledged, for at most `timers.closing` seconds.
 
+        A request or reply whose reader takes nothing is cut short after a tenth of that.
+
         Parameters
         ----------
         code : str, optional
@@ -105,7 +107,7 @@ class Session(Verbs):
         Returns
         -------
         int
-            How many frames were not acknowledged; 0 after an orderly close.
+            How many frames and bodies were not acknowledged; 0 after an orderly close.
 
         Raises
         ------
@@ -131,7 +133,7 @@ class Session(Verbs):
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
                 raise
-        return len(core.link.outbox.unacknowledged) if core.link is not None else 0
+        return len(core.link.outbox.unacknowledged) + core.closing.cut if core.link is not None else 0
 
     async def detach(self) -> None:
         """Leave the session to the next process, which takes it up with the same store; this object ends.

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from enum import Enum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from .events import PeerCloses
 from .maps import Fields
+
+if TYPE_CHECKING:
+    from .outbox import Outbox
 
 _REASONS: Final = frozenset({"NORMAL", "TIMEOUT", "ERROR", "CLIENT_SHUTDOWN", "SERVER_SHUTDOWN"})
 _MAX_REASON: Final = 65_536
@@ -76,6 +79,9 @@ class ClosingHandshake:
         self.state = Closing.OPEN
         self.payload: dict[str, Any] = {"reason": "NORMAL", "message": ""}
         self.due = math.inf
+        #: When streams that the peer does not read are cut short, and how many of their bodies were.
+        self.stall_due = math.inf
+        self.cut = 0
         #: No session follows: the application closes, or CLOSE of the server has a code (CLOSE-1).
         self.is_final = False
 
@@ -89,6 +95,20 @@ class ClosingHandshake:
         self.payload = {"reason": "NORMAL", "message": message, "code": code}
         self.state = self.state.begin()
         self.due = now + self._timeout
+
+    def lose(self) -> None:
+        """The connection is lost; the next one brings the credit that the peer has granted."""
+        self.state, self.stall_due = self.state.lose(), math.inf
+
+    def cut_short(self, now: float, outbox: Outbox) -> None:
+        """Drop streams of which the peer has read nothing for a tenth of the time, if only these are left."""
+        stalled = outbox.stalled
+        self.stall_due = min(self.stall_due, now + self._timeout / 10) if stalled else math.inf
+        if now >= self.stall_due:
+            self.stall_due = math.inf
+            for stream in stalled:
+                self.cut += len(stream.queue)
+                outbox.clear(stream)
 
     def receive(self, now: float, fields: Fields) -> PeerCloses:
         """CLOSE has arrived."""

@@ -130,6 +130,14 @@ class Outbox:
         )
 
     @property
+    def stalled(self) -> list[Stream]:
+        """The streams for which the peer grants no credit, if nothing else waits."""
+        if self._replay or self._signals or self._ready or self._paced or self.unacknowledged:
+            return []
+        waiting = [stream for stream in self._streams if stream.queue]
+        return waiting if all(stream.is_blocked and stream.id > 0 for stream in waiting) else []
+
+    @property
     def openings(self) -> deque[Stream]:
         """Requests that have not begun."""
         return self._openings

@@ -131,7 +131,7 @@ class SessionCore:
         self.is_established = self._is_waiting = False
         self._accept_due = math.inf
         self._hello = []
-        self.closing.state = self.closing.state.lose()
+        self.closing.lose()
         if self.link is not None:
             self.link.outbox.is_stopped = False
 
@@ -330,6 +330,8 @@ class SessionCore:
             if streams.own or streams.peer or not link.outbox.is_empty or link.outbox.unacknowledged:
                 return []
             self._begin_to_close(now)
+        if self.closing.state.owes_close:
+            self.closing.cut_short(now, link.outbox)
         if self.closing.state.owes_close and link.outbox.is_empty:
             if link.owes_acknowledgement:
                 link.acknowledge()
@@ -400,7 +402,7 @@ class SessionCore:
         """When `handle_timeout` has something to do; infinity if never."""
         due = min(self._accept_due, self.closing.due, self._resumption.window_end)
         if self.is_established and self.link is not None:
-            due = min(due, self.link.due, self._ping_due)
+            due = min(due, self.link.due, self._ping_due, self.closing.stall_due)
         return due
 
     @property
@@ -422,6 +424,8 @@ class SessionCore:
         if not self.is_established or self.link is None:
             return []
         self.link.handle_timeout(now)
+        if now >= self.closing.stall_due:
+            return self._advance(now)
         if now >= self._ping_due:
             if not self._liveness.ask(now):
                 return [Leave(errors.TIMEOUT, "nothing was heard")]
