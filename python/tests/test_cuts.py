@@ -30,6 +30,36 @@ async def cutting(proxy: Proxy, seed: int) -> None:
         proxy.cut()
 
 
+def test_a_token_function_that_does_not_answer_holds_nothing_up(plain_server: Server) -> None:
+    async def main() -> None:
+        calls = cancelled = 0
+
+        async def token() -> str:
+            nonlocal calls, cancelled
+            calls += 1
+            if calls != 2:
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    cancelled += 1
+            return "ann"
+
+        timers = parlance.Timers(accept=0.2, closing=0.5)
+        async with Proxy(plain_server.url).serving() as proxy:
+            with pytest.raises(ParlanceError, match="has not answered within") as caught:
+                await parlance.connect(proxy.url, token=token, reconnect=None, timers=timers)
+            assert (caught.value.code, caught.value.retryable) == ("connection_failed", True)
+            async with parlance.connect(proxy.url, token=token, reconnect=QUICK, timers=timers) as session:
+                proxy.cut()
+                while calls < 4:
+                    await asyncio.sleep(0.01)
+                # It closes although the function hangs.
+                await session.close()
+            assert cancelled == calls - 1
+
+    run(main())
+
+
 #: At night five times as much, which is 10,000 bodies each way through 100 cuts.
 TIMES = 5 if os.environ.get("PARLANCE_TESTS") == "full" else 1
 

@@ -63,7 +63,7 @@ def connect(
         `ws:` or `wss:`; `http:` and `https:` mean the same. It must not have a secret in it.
     token : str or callable, optional
         Credentials, or a function (`async` or not) that returns them: it is called for each connection, and again
-        before they end.
+        before they end. One that does not answer within `timers.accept` has failed.
     agent_id : str, optional
         The agent that this client wants to be. The server decides.
     agent : mapping, optional
@@ -139,7 +139,7 @@ def connect(
         driver = Driver(
             core,
             Dialer(address, names, limits=limits, timers=timers, options=options),
-            credentials=Credentials(token),
+            credentials=Credentials(token, within=timers.accept),
             reconnect=attempts,
             handle=handle,
         )

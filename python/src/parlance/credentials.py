@@ -20,10 +20,17 @@ _RENEW_BEFORE: Final = 60.0
 
 
 class Credentials:
-    """A token, or a function that is asked for one."""
+    """A token, or a function that is asked for one.
 
-    def __init__(self, source: TokenSource | None) -> None:
+    Parameters
+    ----------
+    within : float
+        Seconds that the function may take.
+    """
+
+    def __init__(self, source: TokenSource | None, *, within: float) -> None:
         self._source = source
+        self.within = within
         self.is_renewable = callable(source)
         #: How often the server has refused them in a row.
         self.refused = 0

@@ -103,7 +103,7 @@ class Driver:
         self._rejection = None
         ready, self._next = self._next, None
         try:
-            token = await self._credentials.get()
+            token = await self._token()
         except ParlanceError as error:
             if ready is not None:
                 await ready.close(errors.TIMEOUT)
@@ -133,6 +133,19 @@ class Driver:
             failure = ParlanceError("connection_failed", f"no answer over {name} within {PATIENCE:g} s")
             self._dispatch(self.core.lost(self._loop.time(), errors.ABNORMAL))
         return errors.ABNORMAL, failure
+
+    async def _token(self) -> str | None:
+        """Ask for credentials, for no longer than the session has. A function that does not answer has failed."""
+        asking = asyncio.create_task(self._credentials.get())
+        asking.add_done_callback(lambda _: self._wake.set())
+        try:
+            await self._pause(self._credentials.within, asking.done)
+            if asking.done():
+                return asking.result()
+        finally:
+            asking.cancel()
+        message = f"the option token has not answered within {self._credentials.within:g} s"
+        raise ParlanceError("connection_failed", message, retryable=True)
 
     def _comes_back(self, code: int, failure: ParlanceError | None, began: float) -> bool:
         """Whether to connect again; if not, `_end` says why."""
@@ -187,11 +200,11 @@ class Driver:
         self._attempts = min(self._attempts + 1, 30)
         return least + most * random.random()  # noqa: S311 - jitter, not a secret
 
-    async def _pause(self, seconds: float) -> None:
+    async def _pause(self, seconds: float, is_over: Callable[[], bool] = lambda: False) -> None:
         """Wait, but no longer than the session has; a session that begins to close does not wait."""
         until = self._loop.time() + seconds
         was_stopping = self.is_stopping
-        while self.is_stopping == was_stopping and not self._is_finished():
+        while self.is_stopping == was_stopping and not self._is_finished() and not is_over():
             now = self._loop.time()
             wait = min(until, self.core.due) - now
             if now >= until:
