@@ -1,7 +1,17 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  it,
+  type MockInstance,
+  vi,
+} from 'vitest';
 import type { SessionWrite } from '../engine.js';
 import { ask, type SqlCall, type SqlDatabase } from '../sql/call.js';
 import { SqlConnection } from '../sql/connection.js';
@@ -15,6 +25,8 @@ describe('calls of one tick of the event loop', () => {
   let database: Database;
   let ticks: Ticks;
   const statements: string[] = [];
+  /** The clock, if the test has its own. */
+  let now: MockInstance<() => number> | undefined;
   let files = 0;
   beforeAll(() => {
     folder = mkdtempSync(join(tmpdir(), 'parlance-ticks-'));
@@ -40,6 +52,8 @@ describe('calls of one tick of the event loop', () => {
     statements.length = 0;
   });
 
+  afterEach(() => now?.mockRestore());
+
   const add = (number: number) =>
     ticks.run(function* (): SqlCall<number> {
       yield* ask('INSERT INTO numbers VALUES (?)', number);
@@ -63,9 +77,26 @@ describe('calls of one tick of the event loop', () => {
   };
 
   it('run in one transaction, in their order', async () => {
+    now = vi.spyOn(performance, 'now').mockReturnValue(0);
     expect(await Promise.all([add(1), add(2), all(), add(3)])).toEqual([1, 2, [1, 2], 3]);
     expect(statements).toEqual(['BEGIN', 'INSERT', 'INSERT', 'SELECT', 'INSERT', 'COMMIT']);
     expect(await all()).toEqual([1, 2, 3]);
+  });
+
+  it('let other work of the process have its turn after 20 ms', async () => {
+    now = vi.spyOn(performance, 'now').mockReturnValue(0);
+    const slow = () =>
+      ticks.run(function* (): SqlCall<number> {
+        now?.mockReturnValue(20.1);
+        yield* ask('INSERT INTO numbers VALUES (?)', 2);
+        return 2;
+      });
+    expect(await Promise.all([add(1), slow(), all(), add(3)])).toEqual([1, 2, [1, 2], 3]);
+    const [first, second] = [
+      ['BEGIN', 'INSERT', 'INSERT', 'COMMIT'],
+      ['BEGIN', 'SELECT', 'INSERT', 'COMMIT'],
+    ];
+    expect(statements).toEqual([...first, ...second]);
   });
 
   it('are refused if too many wait', async () => {
