@@ -2,7 +2,6 @@ import { createServer as createHttpServer } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { type ClientOptions, type ClientSession, connect } from '@parlance/client';
 import { type Channel, Subprotocol } from '@parlance/protocol';
-import type { Endpoint } from '@parlance/protocol/internal';
 import { agents, createServer, metrics, type Server, type ServerOptions, scan } from '@parlance/server';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import WebSocket from 'ws';
@@ -132,8 +131,8 @@ const endOf = (session: ClientSession) =>
 
 /** Replaces methods of the core by a fault. */
 function plant(
-  endpoint: Pick<Endpoint, 'core'>,
-  ...methods: (keyof Endpoint['core'] | keyof Channel)[]
+  endpoint: Pick<ServerEndpoint, 'core'>,
+  ...methods: (keyof ServerEndpoint['core'] | keyof Channel)[]
 ): void {
   const { core } = endpoint;
   for (const method of methods) Object.assign(method in core ? core : core.channel, { [method]: fault });

@@ -5,7 +5,7 @@ import type { Negotiated } from '../control/agreement.js';
 import { CloseReason, RejectCode } from '../control/messages.js';
 import type { Clock } from '../platform/clock.js';
 import { nothingSent } from '../session/closed-channel.js';
-import type { SessionCore, SessionEvent, SessionState } from '../session/types.js';
+import type { ServerSessionCore, SessionCore, SessionEvent, SessionState } from '../session/types.js';
 import { BEHIND, Ending, type EndingHost } from './ending.js';
 import type { EndpointOptions } from './endpoint-options.js';
 import { guard } from './guard.js';
@@ -45,7 +45,7 @@ export class Endpoint
   protected readonly ending = new Ending(this);
   #listeners: Listeners | undefined;
   #loading: CodecLoading | undefined;
-  #outbound: Outbound | undefined;
+  #outbound: Outbound | undefined; // As `#inbound`, created once the session is ready.
   #inbound: Inbound | undefined;
   /** The session was accepted, and everything that was agreed on is loaded. */
   isReady = false;
@@ -151,14 +151,14 @@ export class Endpoint
    */
   handleMessage(data: Uint8Array | string, wire = this.wire, now = this.#clock.now(), isPart = false): void {
     if (wire !== this.wire || this.ending.isDropped) return;
-    this.#transmitter.hasReceived = true;
+    this.#transmitter.isUnsettled = true;
     this.recorder.received(data.length);
     this.enter(() => this.core.handleMessage(data, now), isPart && this.isReady);
   }
 
   /** All messages that arrived together were given to {@link handleMessage}: applies their effects. */
   handleRead(): void {
-    if (this.#transmitter.hasReceived) this.pump();
+    if (this.#transmitter.isUnsettled) this.pump();
   }
 
   /** @param wire the connection that is gone; ignored if another one has replaced it. */
@@ -242,7 +242,7 @@ export class Endpoint
   }
 
   shutdown(reason: CloseReason, message: string, code?: string): Promise<CloseResult> {
-    this.#transmitter.hasReceived = true; // The core may wait for less than the coarse clock takes.
+    this.#transmitter.isUnsettled = true;
     return this.ending.closed(() => this.command((core, now) => core.close(reason, message, now, code)));
   }
 
@@ -252,10 +252,10 @@ export class Endpoint
     this.command((core, now) => core.abort(error, now));
   }
 
-  /** Ends the session with REJECT SECURITY_POLICY, because a scan blocked its content. */
+  /** Server: ends the session with REJECT SECURITY_POLICY, because a scan blocked its content. */
   block(message: string): void {
     const refusal = { code: RejectCode.SECURITY_POLICY, message, retryable: false };
-    this.command((core, now) => core.reject(refusal, CloseCode.FORBIDDEN, now));
+    this.command((core, now) => (core as ServerSessionCore).reject(refusal, CloseCode.FORBIDDEN, now));
   }
 
   /** Gives a command to the core and applies the events that follow. Never throws. */
@@ -355,7 +355,7 @@ export class Endpoint
     if (this.isPreloaded) this.#loading = undefined;
     this.options.onReady?.();
     this.notify('state', this.core.state);
-    this.#transmitter.hasReceived = true;
+    this.#transmitter.isUnsettled = true;
     this.enter(() => this.core.releaseFrames(this.#clock.now()));
   }
 

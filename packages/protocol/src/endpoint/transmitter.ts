@@ -30,8 +30,8 @@ export class Transmitter {
   readonly #clock: Clock;
   /** The short timer calls `handleTick` as well. */
   isTickSoon = false;
-  /** The effects of messages are not applied. */
-  hasReceived = false;
+  /** Something has arrived, or the session closes: {@link settle} looks whether the core has to be called soon. */
+  isUnsettled = false;
   #isLost = false;
   #isPolling = false;
   #isReading = true;
@@ -133,10 +133,10 @@ export class Transmitter {
 
   /** The effects of what has arrived are applied. */
   settle(): void {
-    if (!this.hasReceived) return;
-    this.hasReceived = false;
+    if (!this.isUnsettled) return;
+    this.isUnsettled = false;
     this.pauseWhileFull();
-    // An acknowledgement is due before the coarse clock ticks.
+    // An acknowledgement, or the end of closing, may be due before the coarse clock ticks.
     if (!this.isTickSoon) this.tickSoon(this.#clock.now());
   }
 

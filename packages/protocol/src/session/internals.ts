@@ -7,7 +7,7 @@ import { Fifo } from '../base/fifo.js';
 import { type Limits, limitsWithin } from '../base/limits.js';
 import type { BodyCodec } from '../codec/body.js';
 import { isDurable, type Negotiated } from '../control/agreement.js';
-import { type ClosePayload, CloseReason, type RejectPayload } from '../control/messages.js';
+import { type ClosePayload, CloseReason } from '../control/messages.js';
 import { decodeLinkFrame, isBodyKind } from '../link/frame.js';
 import { Outbox } from '../link/outbox.js';
 import type { LastStreams } from '../link/streams.js';
@@ -150,9 +150,6 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
     }
     this.apply(LifecycleEvent.PEER_CLOSE);
   }
-
-  /** Only servers do. */
-  reject(_refusal: RejectPayload, _closeCode: CloseCode, _now: number): void {}
 
   connect(): void {
     this.isConnected = true;

@@ -8,7 +8,7 @@ import { TEST_CAPABILITIES } from '../testing/simulation.js';
 import { createSession } from './create.js';
 import { LifecycleEvent, type LifecycleState } from './lifecycle.js';
 import { sessionMachine } from './lifecycle-machine.js';
-import type { SessionCore } from './types.js';
+import type { ServerSessionCore, SessionCore } from './types.js';
 
 /** Every event in every state, stepped by the machine and by the core alike. */
 
@@ -83,7 +83,7 @@ function stimulate(subject: Subject, role: Role, event: LifecycleEvent): boolean
     case 'REJECT':
       if (role === 'server') {
         if (before !== 'awaitingHello') return false; // only ever called in answer to a client
-        core.reject({ code: 'UNKNOWN', message: '' }, CloseCode.FORBIDDEN, now);
+        (core as ServerSessionCore).reject({ code: 'UNKNOWN', message: '' }, CloseCode.FORBIDDEN, now);
         return true;
       }
       core.handleMessage(reject, now);

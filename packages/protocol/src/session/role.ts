@@ -90,7 +90,7 @@ export interface Role extends RoleDeadlines {
 }
 
 /** The session, as its role sees it. */
-export interface RoleHost extends Pick<SessionCore, 'id' | 'lifecycle' | 'negotiated' | 'reject'> {
+export interface RoleHost extends Pick<SessionCore, 'id' | 'lifecycle' | 'negotiated'> {
   readonly options: SessionOptions;
   readonly timers: SessionTimers;
   readonly control: ControlWriter;

@@ -30,7 +30,7 @@ export class ServerCore extends Core implements ServerSessionCore {
   #asked: GoAwayPayload | undefined;
 
   constructor(options: SessionOptions) {
-    super(options, (session) => new ServerRole(session), ALL_CODE);
+    super(options, (session) => new ServerRole(session as ServerCore), ALL_CODE);
   }
 
   greet(hello: HelloPayload, answer: Answer, now: number): void {
@@ -50,7 +50,7 @@ export class ServerCore extends Core implements ServerSessionCore {
     super.close(reason, message, now, code);
   }
 
-  override reject(refusal: RejectPayload, closeCode: CloseCode, now: number): void {
+  reject(refusal: RejectPayload, closeCode: CloseCode, now: number): void {
     this.timers.tick(now);
     if (this.hasEnded) return;
     const reject = rejectOf(refusal, closeCode);

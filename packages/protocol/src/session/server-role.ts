@@ -31,12 +31,14 @@ import { type AcceptedResume, ResumeGuard } from './resume-token.js';
 import { answerTo, canGoOn, haveOf } from './resuming.js';
 import { type Disconnection, onlyFor, type Role, type RoleHost, type RoleMessage } from './role.js';
 import type { ServerRoleState } from './server-role-state.js';
-import type { AcceptOptions } from './types.js';
+import type { AcceptOptions, ServerSessionCore } from './types.js';
+
+type ServerRoleHost = RoleHost & Pick<ServerSessionCore, 'reject'>;
 
 /** A server: answers HELLO, decides who may resume the session, checks credentials and announces draining. */
 export class ServerRole implements Role {
   limiter: RateLimiter | undefined;
-  readonly #session: RoleHost;
+  readonly #session: ServerRoleHost;
   /** Waits for {@link accept} or a rejection. */
   #hello: HelloPayload | undefined;
   #answer: Answer | undefined;
@@ -52,7 +54,7 @@ export class ServerRole implements Role {
   #credentials: CredentialExpiry | undefined;
   #goAway: GoAwaySender | undefined;
 
-  constructor(session: RoleHost) {
+  constructor(session: ServerRoleHost) {
     this.#session = session;
   }
 

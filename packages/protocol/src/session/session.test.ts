@@ -18,6 +18,7 @@ import {
   TEST_CAPABILITIES,
 } from '../testing/simulation.js';
 import { closeReasonOf } from './close-reason.js';
+import type { ServerSessionCore } from './types.js';
 
 const text = (value: string) => plainBody(encodeUtf8(value));
 const established = (options: SimulationOptions = {}) => {
@@ -64,7 +65,8 @@ describe('handshake', () => {
 
   it('carries a rejection by the server with its close code and whether to retry', () => {
     const simulation = createSimulation({
-      onHello: (core, now) => core.reject({ code: 'SERVER_BUSY', message: 'full' }, CloseCode.DRAINING, now),
+      onHello: (core, now) =>
+        (core as ServerSessionCore).reject({ code: 'SERVER_BUSY', message: 'full' }, CloseCode.DRAINING, now),
     });
     simulation.settle();
     expect(eventsOf(simulation.client, 'ended')[0]?.error).toMatchObject({

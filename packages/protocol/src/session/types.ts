@@ -213,8 +213,6 @@ export interface SessionCore {
    * @throws {ProtocolError} `invalid_argument` if the session cannot be resumed.
    */
   resume(offer: ResumeOffer, now: number): number | undefined;
-  /** Server: rejects the client, even before its HELLO has arrived. */
-  reject(reject: RejectPayload, closeCode: CloseCode, now: number): void;
   /**
    * Server: sets the expiry of this connection's credentials and notifies the client, unless they do not expire
    * and the client has not sent AUTH.
@@ -269,6 +267,8 @@ export interface ServerSessionCore extends SessionCore {
    * @param answer what `answerTo` says to it.
    */
   greet(hello: HelloPayload, answer: Answer, now: number): void;
+  /** Rejects the client, even before its HELLO has arrived. */
+  reject(reject: RejectPayload, closeCode: CloseCode, now: number): void;
   /**
    * The record of the session; `undefined` if it is not recorded. After each call a driver writes the commit that waits,
    * one at a time and as often as it takes, and ends the session with `fenced` if another process has it.
