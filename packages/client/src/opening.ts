@@ -215,7 +215,7 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
     const free = whenAborted(signal, () => fail(signal?.reason));
     sweep.add(ticking);
     // The bound of the application holds for its own function as well.
-    dialer.ask(askToken, (asksToWait && backoff?.connectWithinMs) || 0).catch(fail);
+    dialer.ask(askToken, (asksToWait && backoff?.connectWithinMs) || Infinity).catch(fail);
   });
 }
 

@@ -252,13 +252,13 @@ export class Dialer {
     if (!this.#isNeeded) return;
     this.isAnswered = false;
     this.firstMessage = undefined;
-    guardLater(session, this.ask(askToken, 0, this.#failToAsk));
+    guardLater(session, this.ask(askToken, Infinity, this.#failToAsk));
   }
 
   /**
    * Asks for a token, and dials.
    *
-   * @param withinMs how long the function may take at most; 0 for the usual time.
+   * @param withinMs how long the function may take, if that is less than the usual time.
    * @param onError gets what the function throws. @default the promise rejects with that
    */
   ask(
@@ -268,7 +268,7 @@ export class Dialer {
   ): Promise<void> {
     this.#cancelAsking?.();
     // A function that does not answer has failed. Its answer counts, if it comes after all.
-    this.#cancelAsking = this.#options.clock.after(Math.min(this.#usualMs, withinMs || Infinity), () =>
+    this.#cancelAsking = this.#options.clock.after(Math.min(this.#usualMs, withinMs), () =>
       this.#failToAsk(new ProtocolError('timeout', 'it says nothing')),
     );
     return askToken().then((token) => {

@@ -20,10 +20,11 @@ import type { SessionModule } from './session-module.js';
 
 /**
  * Credentials, or a function that returns them: it is called for each connection, and again before they
- * expire. One that does not answer within `acceptTimeoutMs`, 30 s, is called again; its answer counts, if it comes after all. Before the first
- * session, `connect` rejects with `connection_failed` then, or within `connectWithinMs` if that is stated. One that fails for longer than the credentials last leaves the
- * session without a connection, which waits for others within its window. If the server refuses a token of a function, the function
- * is called again, up to three times within a minute, and once for the first session; a token that is a text is final.
+ * expire. One that does not answer within `acceptTimeoutMs`, 30 s, is called again; its answer counts, if it comes after all. Before
+ * the first session, `connect` rejects with `connection_failed` then, or within `connectWithinMs` if that is stated. One that fails
+ * for longer than the credentials last leaves the session without a connection, which waits for others within its window. If the
+ * server refuses a token of a function, the function is called again, up to three times within a minute, and once for the first
+ * session; a token that is a text is final.
  */
 export type TokenSource = string | (() => string | Promise<string>);
 
