@@ -1,3 +1,4 @@
+// Not the global one, which the fake timers of a user's test replace.
 import { setImmediate } from 'node:timers';
 import { systemClock } from '@parlance/protocol/internal';
 

@@ -22,8 +22,8 @@ export interface CloseServerOptions {
   /**
    * `'return'`: each client is asked to come back, and begins another session at the server that it finds then, after the
    * delays of its option `reconnect`; records of durable sessions stay. `'end'`: all sessions end for good, with their
-   * records, and clients with a connection do not come back; those that a drain has asked to leave get the code `server_closed`. The first
-   * call counts. @default 'return'
+   * records, and clients with a connection do not come back; those that a drain has asked to leave get the code
+   * `server_closed`. The first call counts. @default 'return'
    */
   readonly sessions?: 'return' | 'end' | undefined;
 }

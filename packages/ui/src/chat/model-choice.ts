@@ -14,7 +14,7 @@ const MAX_WAIT_MS = 1_000;
 const IS_OTHER = /embed|rerank|whisper|tts|transcri|moderation|image|dall-e|sora/i;
 const KEY = 'parlance-model';
 
-/** @param list asks the API for the names of its models. Resolves to `undefined` if there is no session to ask over. */
+/** @param list gets the names of the models from the API; `undefined` if no session is open. */
 export function createModelChoice(list: () => Promise<readonly string[] | undefined>): ModelChoice {
   const opener = byId<HTMLButtonElement>('model-open');
   const menu = byId('model-menu');

@@ -13,8 +13,8 @@ import { blame } from './undecodable.js';
 
 /**
  * A received message, request, reply or part of a reply. Each property is decoded when it is first read, and
- * throws a `ProtocolError` if the content cannot be decoded. So a copy, of `{ ...message }` or `structuredClone`, lacks the content: copy what
- * you need, such as `{ text: message.text }`.
+ * throws a `ProtocolError` if the content cannot be decoded. So a copy, of `{ ...message }` or `structuredClone`, lacks the
+ * content: copy the properties that you need, such as `{ text: message.text }`.
  *
  * @typeParam Json what its sender is expected to send, for {@link json}. It is not checked.
  */

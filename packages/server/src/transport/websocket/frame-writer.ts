@@ -1,4 +1,5 @@
 import type { Duplex } from 'node:stream';
+// Not the global one, which the fake timers of a user's test replace.
 import { setImmediate } from 'node:timers';
 import { type Crashable, guard } from '@parlance/protocol/internal';
 
