@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { setTimeout as pause } from 'node:timers/promises';
-import { isProtocolError } from '@parlance/protocol';
+import { again } from './again.js';
 import type { Engine, EngineConnection } from './engine.js';
 import { type EngineBounds, framedLength, type ReplyLogs } from './logs/logs.js';
 import type { EngineItem, EngineStore, ReplyItem, SessionItem } from './store.js';
@@ -46,9 +45,6 @@ const NO_BOUNDS: EngineBounds = {
   maxReplyBytes: Number.MAX_SAFE_INTEGER,
   maxOwnerBytes: Number.MAX_SAFE_INTEGER,
 };
-/** How often a call is made that fails, and the pause before it is made again, in milliseconds. */
-const ATTEMPTS = 8;
-const RETRY_MS = 250;
 
 /**
  * Copies all that outlives nodes from one engine to another one that is empty, while no node uses either. One item is in memory at a
@@ -230,18 +226,5 @@ class Copying {
     if (this.#logs === undefined)
       throw new CopyRefused('unsupported', 'to', 'it keeps no replies, and there are some');
     return this.#logs;
-  }
-}
-
-/** Every call may be made again. */
-async function again<Result>(call: () => Promise<Result>): Promise<Result> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await call();
-    } catch (error) {
-      const isPassing = isProtocolError(error) && ['timeout', 'connection_failed'].includes(error.code);
-      if (!isPassing || attempt === ATTEMPTS) throw error;
-      await pause(RETRY_MS);
-    }
   }
 }

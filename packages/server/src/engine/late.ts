@@ -1,27 +1,10 @@
-/** A timer that lets what has already arrived be read before it counts, so that a busy process blames no connection. */
-export class Late {
-  readonly #timer: ReturnType<typeof setTimeout>;
-  #last: ReturnType<typeof setImmediate> | undefined;
-
-  constructor(ms: number, onLate: () => void) {
-    this.#timer = setTimeout(() => {
-      this.#last = setImmediate(onLate);
-    }, ms);
-  }
-
-  cancel(): void {
-    clearTimeout(this.#timer);
-    clearImmediate(this.#last);
-  }
-}
-
 interface Deadline {
   /** A reading of `performance.now()`. */
   readonly at: number;
   readonly onLate: () => void;
 }
 
-/** As {@link Late} for many at a time, most of which are in time: they share one timer. */
+/** As {@link within} for many calls at a time, most of which are in time: they share one timer. */
 export class Deadlines {
   readonly #all = new Set<Deadline>();
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -60,11 +43,20 @@ export class Deadlines {
   }
 }
 
-/** @throws {Error} what `tooLate` makes; what `work` throws. */
+/**
+ * Waits for work. It reads an answer that has already arrived when the time is over, so that a busy process blames no connection.
+ *
+ * @throws {Error} what `tooLate` makes; what `work` throws.
+ */
 export async function within<T>(work: Promise<T>, ms: number, tooLate: (ms: number) => Error): Promise<T> {
-  work.catch(() => {});
   return await new Promise<T>((resolve, reject) => {
-    const late = new Late(ms, () => reject(tooLate(ms)));
-    work.then(resolve, reject).finally(() => late.cancel());
+    let last: ReturnType<typeof setImmediate> | undefined;
+    const timer = setTimeout(() => {
+      last = setImmediate(() => reject(tooLate(ms)));
+    }, ms);
+    work.then(resolve, reject).finally(() => {
+      clearTimeout(timer);
+      clearImmediate(last);
+    });
   });
 }

@@ -11,7 +11,8 @@ export interface EngineStore {
   size(): Promise<number>;
   /**
    * All that outlives nodes and is not over: each item once, or more often if something else changes the engine meanwhile. Holds some
-   * items at a time. Replies of one owner come in the order in which they began.
+   * items at a time. Replies of one owner come in the order in which they began. A read that is not answered is made again for a few
+   * seconds, because an export that fails has to be repeated from its beginning.
    */
   exports(): AsyncIterable<EngineItem>;
   /** Never rejects. */

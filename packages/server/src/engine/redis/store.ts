@@ -1,4 +1,5 @@
 import { keyOf, textsOf } from '../../base/keys.js';
+import { again } from '../again.js';
 import { readHead } from '../logs/redis-head.js';
 import { WHOLE } from '../logs/redis-scripts.js';
 import { bytesOf, endTimeOf, listOf, optionalBytes, writerOf } from '../logs/redis-values.js';
@@ -6,6 +7,7 @@ import type { EngineItem, EngineStore, ReplyItem } from '../store.js';
 import { RedisCalls } from './calls.js';
 import type { RedisSource } from './client.js';
 import type { Lane } from './connection.js';
+import type { Script } from './lua.js';
 import { CAPACITIES, ENTRIES, NODES, WHOLE_HASH } from './scripts.js';
 import { fieldsOf } from './sessions.js';
 import { entriesIn } from './table.js';
@@ -19,10 +21,10 @@ export function redisStore(prefix: string, source: RedisSource): EngineStore {
   const calls = new RedisCalls(source);
   const lane: Lane = { max: 8, unanswered: 0 };
 
-  const send = (...command: readonly string[]): Promise<unknown> => calls.send(lane, ...command);
+  const send = (...command: readonly string[]) => again(() => calls.send(lane, ...command));
 
-  async function run(script: typeof NODES, keys: readonly string[], ...args: readonly string[]) {
-    return listOf(await calls.runBytes(lane, script, keys, ...args));
+  async function run(script: Script, keys: readonly string[], ...args: readonly string[]) {
+    return listOf(await again(() => calls.runBytes(lane, script, keys, ...args)));
   }
 
   async function* keys(): AsyncGenerator<string> {
@@ -107,9 +109,9 @@ export function redisStore(prefix: string, source: RedisSource): EngineStore {
   }
 
   return {
-    living: async () => (await run(NODES, [`${prefix}:nodes`])).map(String),
+    living: async () => listOf(await calls.runBytes(lane, NODES, [`${prefix}:nodes`])).map(String),
     async size() {
-      const info = String(await send('INFO', 'memory'));
+      const info = String(await calls.send(lane, 'INFO', 'memory'));
       return Number(/^used_memory:(\d+)/m.exec(info)?.[1]);
     },
     async *exports() {

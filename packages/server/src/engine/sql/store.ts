@@ -1,4 +1,5 @@
 import { textsOf } from '../../base/keys.js';
+import { again } from '../again.js';
 import { readHead } from '../logs/redis-head.js';
 import { writerOf } from '../logs/redis-values.js';
 import type { EngineItem, EngineStore, ReplyItem } from '../store.js';
@@ -15,8 +16,9 @@ export function sqlStore(database: SqlDatabase): EngineStore {
   const { now } = dialect;
   const lives = `ends_at > ${now}`;
 
-  const read = (text: string, ...values: readonly SqlValue[]): Promise<readonly Row[]> =>
+  const readOnce = (text: string, ...values: readonly SqlValue[]): Promise<readonly Row[]> =>
     database.run((): SqlCall<readonly Row[]> => ask(text, ...values));
+  const read: typeof readOnce = (...statement) => again(() => readOnce(...statement));
 
   /** All rows, some at a time, in the order of the columns of a key. */
   async function* pages(
@@ -95,11 +97,11 @@ export function sqlStore(database: SqlDatabase): EngineStore {
 
   return {
     async living() {
-      const rows = await read(`SELECT incarnation FROM leases WHERE ${lives}`);
+      const rows = await readOnce(`SELECT incarnation FROM leases WHERE ${lives}`);
       return rows.map(({ incarnation }) => String(incarnation));
     },
     async size() {
-      const [row] = await read(dialect.size);
+      const [row] = await readOnce(dialect.size);
       return Number(row?.['bytes']);
     },
     async *exports() {

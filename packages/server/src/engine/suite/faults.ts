@@ -163,6 +163,18 @@ export const faultTests: Tests = {
     same(await readAll(reader, head.id), records);
   },
 
+  async 'an export continues after an answer was lost'(world) {
+    const [link, store] = [world.connect(), world.connectStore()];
+    const ids = Array.from({ length: 20 }, (_, i) => `${ID}${i}`);
+    for (const id of ids) await link.writeSession(id, writeOf(1, { begin: id }));
+    const exported: string[] = [];
+    for await (const item of store.exports()) {
+      if (item.kind !== 'session') continue;
+      if (exported.push(item.id) === 1) await world.fault('loseAnswers')(1);
+    }
+    same(exported.toSorted(), ids.toSorted());
+  },
+
   async 'a slow engine is waited for'(world) {
     const link = world.connect();
     await link.renew('aaaaaa', '', TTL_MS);

@@ -1,3 +1,4 @@
+import { again } from '../again.js';
 import type { EngineConnection, SessionWrite } from '../engine.js';
 import type { ReplyLogs } from '../logs/logs.js';
 import type { ReplyHead } from '../logs/reply.js';
@@ -198,39 +199,39 @@ async function repeated(
   const prepared = async (each: Case) => {
     const space = world.elsewhere();
     await using first = join(space);
-    await patiently(async () => await each.before?.(first));
+    await again(async () => await each.before?.(first));
     const node = join(space);
     // From now on connections are open.
-    await patiently(() => node.link.find('absent'));
-    if (all === LOG_CASES) await patiently(() => node.logs.find('none'));
+    await again(() => node.link.find('absent'));
+    if (all === LOG_CASES) await again(() => node.logs.find('none'));
     return { space, node, each };
   };
   const outcomeOf = async ({ space, node, each }: Awaited<ReturnType<typeof prepared>>) => {
-    const result = await patiently(() => each.write(node));
+    const result = await again(() => each.write(node));
     await node[Symbol.asyncDispose]();
     await using reader = join(space);
-    return [result, await patiently(() => each.state(reader))];
+    return [result, await again(() => each.state(reader))];
   };
   const names = Object.keys(all);
   for (let i = 0; i < names.length; i += BESIDE) {
     const some = names.slice(i, i + BESIDE);
     const cases = some.map((name) => all[name] as Case);
     const once = await Promise.all(cases.map(async (each) => await outcomeOf(await prepared(each))));
-    const again = await Promise.all(cases.map(prepared));
+    const others = await Promise.all(cases.map(prepared));
     await rehearse(
-      again.map(
+      others.map(
         ({ node, each }) =>
           () =>
             each.write(node),
       ),
     );
-    const twice = await Promise.all(again.map(outcomeOf));
+    const twice = await Promise.all(others.map(outcomeOf));
     for (const [at, name] of some.entries()) same(twice[at], once[at], name);
   }
 }
 
 const twice: Rehearsal = async (calls) => {
-  await Promise.all(calls.map(patiently));
+  await Promise.all(calls.map(again));
 };
 
 /** @param answers that are not lost, for calls that an engine makes in several steps. */
@@ -245,17 +246,6 @@ const losing =
       `calls without an answer ended with ${codes.join(', ')}`,
     );
   };
-
-/** A machine may be so busy that an engine takes longer than it may. */
-async function patiently<T>(call: () => Promise<T>): Promise<T> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await call();
-    } catch (error) {
-      if (attempt === 10 || (error as { readonly code?: unknown }).code !== 'timeout') throw error;
-    }
-  }
-}
 
 export const repeatTests: Tests = {
   'a call that is made twice is as one': (world) => repeated(world, CASES, twice),

@@ -85,7 +85,7 @@ export function worldOf(started: StartedEngine, patienceMs: number): World & Asy
     connectStore() {
       const store = engine.connectStore?.();
       if (store === undefined) throw new Skipped('the engine cannot be looked at as a whole');
-      return opened(store);
+      return patient(opened(store), mayRepeat);
     },
     engine,
     elsewhere: () => spaceOf(started.create()),

@@ -16,6 +16,8 @@ export interface Behaviour {
   readonly tellsLoss: boolean;
   /** Whether a full engine refuses a write and executes it nevertheless. */
   readonly writesWhenFull: boolean;
+  /** Whether an export continues after an answer was lost. */
+  readonly resumesExports: boolean;
 }
 
 const RIGHT: Behaviour = {
@@ -24,6 +26,7 @@ const RIGHT: Behaviour = {
   keepsData: true,
   tellsLoss: true,
   writesWhenFull: false,
+  resumesExports: true,
 };
 
 const READING = /^(find|read|named|list|shared|follow|prove|isVolatile|changes|withdraw)/;
@@ -33,7 +36,10 @@ type Call = (...args: never[]) => unknown;
 
 /** An engine in memory that can be made to fail in every way that the suite knows. */
 export function faultyMemory(behaviour: Partial<Behaviour> = {}): StartedEngine {
-  const { silentMs, slowMs, keepsData, tellsLoss, writesWhenFull } = { ...RIGHT, ...behaviour };
+  const { silentMs, slowMs, keepsData, tellsLoss, writesWhenFull, resumesExports } = {
+    ...RIGHT,
+    ...behaviour,
+  };
   /** Grows when data is lost. */
   let generation = 0;
   let silence: Promise<void> | undefined;
@@ -112,7 +118,17 @@ export function faultyMemory(behaviour: Partial<Behaviour> = {}): StartedEngine 
         return guarded(link, state, own);
       },
       connectLogs: () => guarded(() => engine().connectLogs?.() as ReplyLogs, opened()),
-      connectStore: () => engine().connectStore?.() as EngineStore,
+      connectStore() {
+        const state = opened();
+        const store = engine().connectStore?.() as EngineStore;
+        async function* exports() {
+          for await (const item of store.exports()) {
+            if (state.answersLeft-- <= 0 && !resumesExports) throw late();
+            yield item;
+          }
+        }
+        return { ...store, exports };
+      },
     };
   }
 
