@@ -4,6 +4,7 @@ import { type ClientOptions, type ClientSession, connect } from '@parlance/clien
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { redis as redisEngine } from '../../../packages/server/src/engine/redis.js';
+import { patient } from '../../../packages/server/src/engine/suite/world.js';
 import {
   type RedisServer,
   redisMissing,
@@ -97,7 +98,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
 
   /** Claims a session for the node that has begun session `id`, which is not told. */
   async function claim(sessionId: string, id: string): Promise<void> {
-    const link = redisEngine({ url: redis.url }).connect();
+    const link = patient(redisEngine({ url: redis.url }).connect());
     try {
       const { owner = '', epoch = 0 } = (await link.findSession(sessionId)) ?? {};
       const to = id.slice('sess_'.length, 'sess_'.length + owner.length);

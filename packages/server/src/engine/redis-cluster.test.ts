@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { redis } from './redis.js';
 import { ID, TTL_MS, textsOf, writeOf } from './suite/record-values.js';
 import { engineTests } from './suite/tests.js';
+import { patient } from './suite/world.js';
 import { type RedisCluster, startRedisCluster } from './testing/redis-cluster.js';
 import { redisMissing } from './testing/redis-server.js';
 
@@ -45,7 +46,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'Redis Cluster', () 
   });
 
   it('gives all keys of a session to one node, and different sessions to all of them', async () => {
-    const link = redis({ client: cluster.connect(), prefix: 'spread' }).connect();
+    const link = patient(redis({ client: cluster.connect(), prefix: 'spread' }).connect());
     const ids = Array.from({ length: 60 }, (_, i) => `sess_${i}`);
     await Promise.all(ids.map((id) => link.writeSession(id, writeOf(1, { begin: id }))));
     const counts = await Promise.all(
@@ -57,7 +58,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'Redis Cluster', () 
   });
 
   it('refuses to confirm by a replica, as it could not know which one to ask', async () => {
-    const link = redis({ client: cluster.connect(), prefix: 'confirm' }).connect();
+    const link = patient(redis({ client: cluster.connect(), prefix: 'confirm' }).connect());
     const write = writeOf(1, { begin: 'b' }, { isReplicated: true });
     await expect(link.writeSession(ID, write)).rejects.toMatchObject({ code: 'unsupported' });
     expect(await link.findSession(ID)).toBeUndefined();

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { EngineConnection } from './engine.js';
 import { redis } from './redis.js';
+import { patient } from './suite/world.js';
 import { type RedisServer, redisMissing, startRedis } from './testing/redis-server.js';
 
 /** Redis, beyond the tests of every engine. */
@@ -19,11 +20,13 @@ withRedis(redisMissing ?? 'Redis', () => {
     open.push(server);
     return server;
   };
-  const connect = (url: string): EngineConnection => {
+  /** Its calls are not repeated. */
+  const connectOnce = (url: string): EngineConnection => {
     const link = redis({ url }).connect();
     open.push(link);
     return link;
   };
+  const connect = (url: string) => patient(connectOnce(url));
 
   it('is refused if it evicts keys', async () => {
     const { url } = await start('--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru');
@@ -74,7 +77,7 @@ withRedis(redisMissing ?? 'Redis', () => {
 
   it('is not waited for while it hangs, and is sent a bounded number of commands', async () => {
     const server = await start();
-    const link = connect(server.url);
+    const link = connectOnce(server.url);
     await link.renew('aaaaaa', '', LONG_MS);
     server.pause();
     const failures = await Promise.all(

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { encodeRecord } from '../../replies/record.js';
 import { redis } from '../redis.js';
 import { BOUNDS, batchOf, endOf, headOf, LIVE_MS, readAll, recordOf, text } from '../suite/log-values.js';
+import { patient } from '../suite/world.js';
 import { repliesOf } from '../testing/engines.js';
 import { redisMissing, startRedis } from '../testing/redis-server.js';
 
@@ -11,7 +12,7 @@ import { redisMissing, startRedis } from '../testing/redis-server.js';
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'kept replies in Redis', () => {
   it('take little room once they have ended, and leave nothing behind', async () => {
     await using server = await startRedis();
-    const replies = repliesOf(redis({ url: server.url }));
+    const replies = patient(repliesOf(redis({ url: server.url })));
     const head = headOf({ ttlMs: 400 });
     await replies.open(head, BOUNDS, LIVE_MS);
     const records: Uint8Array[] = [];
@@ -34,7 +35,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'kept replies in Red
 
   it('are written with one call for each batch', async () => {
     await using server = await startRedis();
-    const replies = repliesOf(redis({ url: server.url }));
+    const replies = patient(repliesOf(redis({ url: server.url })));
     const head = headOf();
     await replies.open(head, BOUNDS, LIVE_MS);
     const record = encodeRecord(
@@ -58,7 +59,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'kept replies in Red
     const rights = ['on', '>password', '~parlance:*', '&parlance:*', ...commands];
     await server.client.call('ACL', 'SETUSER', 'app', ...rights);
     const url = server.url.replace('//', '//app:password@');
-    const replies = repliesOf(redis({ url }));
+    const replies = patient(repliesOf(redis({ url })));
     const head = headOf({ name: 'n', share: '1' });
     await replies.open(head, BOUNDS, LIVE_MS);
     let told = 0;

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { EngineConnection, SessionWrite } from '../engine.js';
 import { redis } from '../redis.js';
+import { patient } from '../suite/world.js';
 import { type RedisServer, redisMissing, startRedis } from '../testing/redis-server.js';
 
 const writeOf = (number: number): SessionWrite => ({
@@ -16,7 +17,7 @@ describe.skipIf(redisMissing)('calls of one tick of the event loop', () => {
   const connect = (url = server.url, prefix = `t${prefixes++}`) => {
     const link = redis({ url, prefix }).connect();
     links.push(link);
-    return link;
+    return patient(link);
   };
   beforeAll(async () => {
     server = await startRedis();

@@ -69,7 +69,7 @@ export function worldOf(started: StartedEngine, patienceMs: number): World & Asy
   const open: { close(): Promise<void> }[] = [];
   let isFaulty = false;
   const isPatient: MayRepeat = (since, attempts) =>
-    attempts < MIN_ATTEMPTS || performance.now() < since + patienceMs;
+    isEarly(since, attempts) || performance.now() < since + patienceMs;
   const mayRepeat: MayRepeat = (since, attempts) => !isFaulty && isPatient(since, attempts);
   const opened = <Each extends { close(): Promise<void> }>(each: Each): Each => {
     open.push(each);
@@ -132,12 +132,13 @@ export async function watching(logs: ReplyLogs, id: string, eventually: World['e
 
 /** @param since when the call was made first. @param attempts how often it was made. */
 type MayRepeat = (since: number, attempts: number) => boolean;
+const isEarly: MayRepeat = (_since, attempts) => attempts < MIN_ATTEMPTS;
 
 /**
  * Makes a call again that was not answered in time, which every engine allows: a machine with other work makes an engine late, and
  * only tests of faults are about that.
  */
-function patient<Each extends object>(each: Each, mayRepeat: MayRepeat): Each {
+export function patient<Each extends object>(each: Each, mayRepeat: MayRepeat = isEarly): Each {
   return new Proxy(each, {
     get(target, name) {
       const member: unknown = Reflect.get(target, name, target);
