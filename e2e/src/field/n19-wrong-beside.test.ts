@@ -85,13 +85,20 @@ it.each(['onFetch', 'onRequest'] as const)('refuses an app as %s, and names atta
   );
 });
 
-it('says that a client came with a session of another process, once, and only without nodes', async () => {
+it('says that a client came with a session of another process, once, and only without nodes of other processes', async () => {
   const first = await peers.serve({});
   const plain = logging();
   const second = await peers.serve({ logger: plain.logger });
+  const unshared = logging();
+  const third = await peers.serve({
+    logger: unshared.logger,
+    engine: memoryCluster(),
+    features: [cluster()],
+  });
   const clustered = logging();
-  const engine = memoryCluster();
-  const third = await peers.serve({ logger: clustered.logger, engine, features: [cluster()] });
+  // As an engine that other processes have as well.
+  const { secret = '', ...engine } = memoryCluster();
+  const fourth = await peers.serve({ logger: clustered.logger, engine, features: [cluster({ secret })] });
   const front = peers.use(await createCuttingProxy(first.port));
   const dial = () =>
     peers.dial(`ws://127.0.0.1:${front.port}/session`, { reconnect: { minDelayMs: 5, maxDelayMs: 20 } });
@@ -104,8 +111,8 @@ it('says that a client came with a session of another process, once, and only wi
     for (const session of sessions) void session.request('there?').catch(() => {});
     return Promise.all(resets);
   };
-  await allLost(second.port);
-  await allLost(third.port);
+  for (const { port } of [second, third, fourth]) await allLost(port);
   const told = ({ events }: typeof plain) => events.filter((event) => event === 'session.of_other_process');
-  expect([told(plain), told(clustered)]).toEqual([['session.of_other_process'], []]);
+  const once = ['session.of_other_process'];
+  expect([plain, unshared, clustered].map(told)).toEqual([once, once, []]);
 });

@@ -191,7 +191,9 @@ export class Sessions extends ServerAdmission implements SessionHost {
 
   onNotResumed(sessionId: string, reason: ResumeRefusal): void {
     this.observer?.handleNotResumed(reason);
-    if (this.options.engine === undefined) this.#otherProcesses.handle(sessionId, reason);
+    const { engine } = this.options;
+    // An engine with a secret is that of one process.
+    if (engine === undefined || engine.secret !== undefined) this.#otherProcesses.handle(sessionId, reason);
   }
 
   protected get isDraining(): boolean {
