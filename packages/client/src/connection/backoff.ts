@@ -1,4 +1,6 @@
 import { assertOptions, ProtocolError } from '@parlance/protocol/client';
+import { isPage } from './page-events.js';
+
 /** Delays between attempts to connect again. */
 export interface ReconnectOptions {
   /** Upper bound of the first delay, in milliseconds. @default 100 */
@@ -9,7 +11,7 @@ export interface ReconnectOptions {
    * For how long `connect` tries again if the server cannot be reached or refuses for now, and, if this is stated, also if it says
    * nothing; in milliseconds from its call. 0: one attempt.
    *
-   * @default 60,000 with `waitForServer`; else 15,000 in pages, so that a page outlives the restart of its server, and 0 elsewhere
+   * @default 60,000 with `waitForServer`; else 15,000 in pages and their workers, so that a page outlives the restart of its server, and 0 elsewhere
    */
   readonly connectWithinMs?: number | undefined;
 }
@@ -46,9 +48,7 @@ export function createBackoff(
     'reconnect',
   );
   const { minDelayMs = DEFAULTS.minDelayMs, maxDelayMs = DEFAULTS.maxDelayMs } = options;
-  // A page, or the worker that its tabs share.
-  const isPage = 'document' in globalThis || 'SharedWorkerGlobalScope' in globalThis;
-  const { connectWithinMs = waits ? 60_000 : isPage ? 15_000 : 0 } = options;
+  const { connectWithinMs = waits ? 60_000 : isPage() ? 15_000 : 0 } = options;
   if (!(minDelayMs > 0) || !(maxDelayMs >= minDelayMs)) {
     throw new ProtocolError(
       'invalid_option',

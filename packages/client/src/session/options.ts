@@ -84,7 +84,7 @@ export interface ClientOptions extends CapabilityOptions {
    * Whether `connect` tries again if the server cannot be reached, refuses for now or says nothing: for 60 s, or
    * `reconnect.connectWithinMs`. Then it rejects with the error of the last attempt.
    *
-   * @default false: in pages 15 s, elsewhere one attempt
+   * @default false: in pages and their workers 15 s, elsewhere one attempt
    */
   readonly waitForServer?: boolean | undefined;
   /** The subprotocol to offer: 'm2m.v1' is binary, 'm2m.v1.json' is for debugging. @default 'm2m.v1' */
