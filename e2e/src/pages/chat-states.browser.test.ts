@@ -95,6 +95,11 @@ describe.skipIf(chromiumMissing() !== undefined)('the chat page has no fault tha
     await state(page, 'refused');
     await page.getByRole('heading', { name: 'This server asks for a token' }).waitFor();
     await look(page, 'chat-token');
+    for (const width of [390, 360, 320]) {
+      await page.setViewportSize({ width, height: 700 });
+      const cut = await page.locator('#status').evaluate((each) => each.scrollWidth - each.clientWidth);
+      expect(`${cut} px of the state cut at ${width} px`).toBe(`0 px of the state cut at ${width} px`);
+    }
   });
 
   it('when they have no codec in common, and when an answer fails', async () => {
