@@ -107,7 +107,8 @@ async function connectShared(
   try {
     await opened;
   } catch (error) {
-    if (error instanceof NoHost) return alone();
+    // A page whose storage is blocked has locks, and may not take one.
+    if (error instanceof NoHost || (error as Error | null)?.name === 'SecurityError') return alone();
     throw error;
   }
   free();
@@ -116,7 +117,7 @@ async function connectShared(
 
 /** The worker does not start, and the page cannot elect a tab. */
 class NoHost extends ProtocolError {
-  constructor(cause: unknown) {
+  constructor(cause?: unknown) {
     super('unsupported', 'this page can share no session', { cause });
   }
 }
@@ -189,7 +190,7 @@ class HostFinder {
   #createElection(): Election {
     const { key, runtime, connect } = this.#options;
     const { locks } = runtime;
-    if (locks === undefined || key.digest === undefined) throw new NoHost('neither locks nor digests');
+    if (locks === undefined || key.digest === undefined) throw new NoHost();
     const name = `parlance:${key.digest}`;
     return new Election({
       name,
