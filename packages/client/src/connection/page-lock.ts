@@ -5,6 +5,7 @@ export interface Locks {
     options: { readonly signal: AbortSignal },
     callback: () => Promise<void>,
   ): Promise<unknown>;
+  query(): Promise<unknown>;
 }
 
 /** The locks that the pages of an origin share; `undefined` in other runtimes and in pages without a secure context. */

@@ -4,7 +4,7 @@ import { type Locks, takeLock } from './page-lock.js';
 const MAX_STREAMS = 3;
 /** How long a page that goes away may take to free its place, in milliseconds. */
 const WAIT_MS = 1_000;
-const TAKEN = `this browser has ${MAX_STREAMS} sessions over HTTP with that server, and could not send in one more; close one of them, or let tabs share a session with shared: true`;
+const TAKEN = `this browser has ${MAX_STREAMS} sessions over HTTP with that server, and could not send in one more; close one, or let tabs share a session with shared: true`;
 
 interface Place {
   /** Of one client, which for a moment has two of them when it moves. */
@@ -42,7 +42,12 @@ export async function takePlace(
 }
 
 async function placeAt(locks: Locks, origin: string): Promise<Place | undefined> {
-  if (isMultiplexed(origin)) return { streams: 0, free() {} };
+  // A page whose storage is blocked may take no lock, and shares no connections with other pages.
+  const isBlocked = await locks.query().then(
+    () => false,
+    () => true,
+  );
+  if (isBlocked || isMultiplexed(origin)) return { streams: 0, free() {} };
   return await new Promise((resolve) => {
     let isTaken = false;
     // All at once: the first one that is free counts, and the others are freed again.
