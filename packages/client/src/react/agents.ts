@@ -1,8 +1,8 @@
-import { useMemo, useSyncExternalStore } from 'react';
+import { useSyncExternalStore } from 'react';
 import { isBack } from '../frameworks/is-back.js';
 import type { AgentChange, AgentInfo, Session } from '../index.js';
 import { type Failure, failureOf, NO_FAILURE } from './failure.js';
-import { View } from './view.js';
+import { useView, View } from './view.js';
 
 /** The agents of a server as a component sees them. */
 export interface AgentsView extends Failure {
@@ -12,7 +12,7 @@ export interface AgentsView extends Failure {
 
 /** The agents that a session may see, kept up to date while the component is mounted. */
 export function useAgents(session: Session | undefined): AgentsView {
-  const view = useMemo(() => new Watching(session), [session]);
+  const view = useView(() => new Watching(session), session);
   return useSyncExternalStore(view.watch, view.getState, view.getState);
 }
 

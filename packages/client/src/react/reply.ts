@@ -1,4 +1,4 @@
-import { useCallback, useMemo, useSyncExternalStore } from 'react';
+import { useCallback, useSyncExternalStore } from 'react';
 import { isBack } from '../frameworks/is-back.js';
 import {
   type Body,
@@ -9,7 +9,7 @@ import {
   type Session,
 } from '../index.js';
 import { type Failure, failureOf, NO_FAILURE } from './failure.js';
-import { View } from './view.js';
+import { useView, View } from './view.js';
 
 /**
  * `idle`: nothing was asked. `waiting`: for the first part. `streaming`. `done`: the reply is complete. `stopped`: by this
@@ -86,8 +86,7 @@ export function useStream(
   session: Session | undefined,
   { initial, read }: ReadOptions<unknown, never> = TEXT as ReadOptions<unknown, never>,
 ): StreamView<unknown, unknown> {
-  // biome-ignore lint/correctness/useExhaustiveDependencies: as with useState, the first one counts
-  const view = useMemo(() => new Asking(initial), []);
+  const view = useView(() => new Asking(initial));
   const state = useSyncExternalStore(view.watch, view.getState, view.getState);
   const start = useCallback(
     (asked: Body | Readable<unknown>, options?: RequestOptions) =>
@@ -121,10 +120,10 @@ export function useReply(
   options: FollowOptions & Partial<ReadOptions<unknown, never>> = {},
 ): FollowView<unknown> {
   const { initial, read } = { ...TEXT, ...options };
-  // biome-ignore lint/correctness/useExhaustiveDependencies: another place to begin at is of no use halfway
-  const view = useMemo(
+  const view = useView(
     () => new Following(session, reply, initial, read as Read, options.after),
-    [session, reply],
+    session,
+    reply,
   );
   const state = useSyncExternalStore(view.watch, view.getState, view.getState);
   return { ...state, stop: view.stop };

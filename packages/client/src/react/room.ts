@@ -1,7 +1,7 @@
-import { useEffect, useMemo, useRef, useSyncExternalStore } from 'react';
+import { useEffect, useRef, useSyncExternalStore } from 'react';
 import type { Session } from '../index.js';
 import { type Failure, failureOf, NO_FAILURE } from './failure.js';
-import { View } from './view.js';
+import { useView, View } from './view.js';
 
 /** A room as a component sees it. */
 export interface RoomView extends Failure {
@@ -28,7 +28,7 @@ export function useRoom(session: Session | undefined, name: string | undefined, 
   useEffect(() => {
     latest.current = calls;
   });
-  const view = useMemo(() => new Joining(session, name, () => latest.current), [session, name]);
+  const view = useView(() => new Joining(session, name, () => latest.current), session, name);
   return useSyncExternalStore(view.watch, view.getState, view.getState);
 }
 

@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useRef, useSyncExternalStore } from 'react';
+import { useEffect, useRef, useSyncExternalStore } from 'react';
 import { warnOnce } from '../frameworks/warn-once.js';
 import {
   type ClientOptions,
@@ -8,7 +8,7 @@ import {
   type SessionState,
 } from '../index.js';
 import { type Failure, failureOf, NO_FAILURE } from './failure.js';
-import { View } from './view.js';
+import { useView, View } from './view.js';
 
 /**
  * `idle`: there is nothing to connect to. `connecting`: the first session is being opened. `online`. `reconnecting`:
@@ -66,10 +66,9 @@ export function useSession(
   });
   // Functions and URL objects are often made by the render itself.
   const key = typeof source === 'function' ? 'function' : source instanceof URL ? source.href : source;
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the key stands for the source, and options are not compared
-  const view = useMemo(
+  const view = useView(
     () => new Connecting(source || undefined, options, (reset) => latest.current?.(reset)),
-    [key],
+    key,
   );
   return useSyncExternalStore(view.watch, view.getState, view.getState);
 }

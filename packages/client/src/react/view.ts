@@ -1,3 +1,5 @@
+import { useState } from 'react';
+
 /** Milliseconds: components see at most one of several changes that follow each other within a frame. */
 const FRAME_MS = 16;
 
@@ -74,4 +76,14 @@ export abstract class View<State extends object> {
     this.#shown = this.#latest;
     for (const watcher of [...this.#watchers]) watcher();
   }
+}
+
+/** The view that `create` has made for these keys. That of `useMemo` is made again when the code changes in development (Fast Refresh). */
+export function useView<Made>(create: () => Made, ...keys: readonly unknown[]): Made {
+  let [kept, keep] = useState(() => ({ keys, made: create() }));
+  if (kept.keys.some((key, i) => key !== keys[i])) {
+    kept = { keys, made: create() };
+    keep(kept);
+  }
+  return kept.made;
 }
