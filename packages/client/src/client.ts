@@ -32,7 +32,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
   } catch (error) {
     await sentenceOf(error);
     const isBare = !globalThis.crypto?.getRandomValues;
-    if ((error as Partial<ProtocolError>).code !== 'invalid_option' && !isBare) throw error;
+    if ((error as Partial<ProtocolError> | undefined)?.code !== 'invalid_option' && !isBare) throw error;
     throw (await import('./session/foreign-options.js')).explained(options, KINDS, error);
   }
 }

@@ -20,7 +20,7 @@ const FOREIGN: ForeignNames = {
   onOpen: 'connect resolves when the session is there; session.on("state", …) tells what follows',
   onClose:
     'session.closed resolves when the session is over; session.on("state", …) tells of lost connections',
-  path: 'the path is a part of the URL, such as wss://app.example/session',
+  path: 'the URL has the path, such as wss://app.example/session',
   pingInterval: 'timers: { pingIntervalMs } has it',
   pingTimeout: 'timers: { pongTimeoutMs } has it',
   heartbeat: 'sessions ask by themselves; timers: { pingIntervalMs, pongTimeoutMs } says when',
