@@ -80,6 +80,11 @@ function assertStore({ getItem, setItem, removeItem }: SessionStore): void {
   throw new ProtocolError('invalid_option', message);
 }
 
+/** Where this frame is in the page, which has the same `sessionStorage`: '' for the page, ':0' for its first frame. */
+function placeOf({ parent, self }: Window): string {
+  return parent && parent !== self ? `${placeOf(parent)}:${[].indexOf.call(parent, self as never)}` : '';
+}
+
 /** One end has broken the protocol, so its session is over (docs/protocol/session.md, SES-4). */
 function isViolation(error: unknown): boolean {
   return (
@@ -127,7 +132,7 @@ class Rebuild implements ClientModule {
    */
   static async open(options: RebuildOptions, ignoresEntry: boolean): Promise<Rebuild | undefined> {
     const { store, url, logger } = options;
-    const key = `parlance:${url.origin}${url.pathname}`;
+    const key = `parlance:${url.origin}${url.pathname}${placeOf(globalThis as never)}`;
     const keys = used.get(store) ?? new Set();
     used.set(store, keys);
     if (keys.has(key)) {
@@ -325,10 +330,7 @@ class Rebuild implements ClientModule {
     if (text === undefined) return;
     const entry = decodeEntry(text);
     if (entry === undefined) {
-      this.#options.logger?.warn(
-        { event: 'store.malformed' },
-        'the entry in the store is malformed and was removed',
-      );
+      this.#options.logger?.warn({ event: 'store.malformed' }, 'removed a malformed entry of the store');
       return void (await this.#store.remove());
     }
     const { ticket, later } = entry;
@@ -347,7 +349,7 @@ class Rebuild implements ClientModule {
     if (this.#hasWarned) return;
     this.#hasWarned = true;
     const message =
-      'the session cannot be taken up by the next page: the ends have not agreed on resume and rebuild';
+      'the next page cannot take the session up: the ends have not agreed on resume and rebuild';
     this.#options.logger?.warn({ event: 'store.unused' }, message);
     void this.#store.remove();
   }

@@ -123,7 +123,7 @@ export interface ClientOptions extends CapabilityOptions {
   /**
    * Where the page keeps what the next page needs to rebuild its session: `'session'` is its `sessionStorage`. The session then
    * survives that the page is loaded again. The entry has a resume token, which is a secret of this origin. It is used
-   * by one session of the page and server at a time, and never by two pages. On Node, `file(path)` of `@parlance/client/file`
+   * by one session of the page and server at a time, and never by two pages; each frame of a page has its own. On Node, `file(path)` of `@parlance/client/file`
    * keeps it over the death of the process.
    *
    * @default none: a page that is loaded again begins a new session
