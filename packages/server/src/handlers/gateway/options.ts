@@ -165,12 +165,9 @@ export function assertKey(key: unknown): asserts key is string {
 }
 
 function resolveBaseUrl(given: string | URL): URL {
-  let url: URL;
-  try {
-    url = new URL(given);
-  } catch {
+  if (!URL.canParse(`${given}`))
     throw new ProtocolError('invalid_option', 'baseUrl: expected a URL such as https://api.openai.com/v1');
-  }
+  const url = new URL(given);
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
     throw new ProtocolError('invalid_option', `baseUrl: expected http: or https:, not ${url.protocol}`);
   }

@@ -7,7 +7,7 @@ import { limitedLog } from '../../base/limited-log.js';
 import type { DrainOptions } from '../../server/drain-options.js';
 import { NODE, type OwnHost } from '../../server/features/own-feature.js';
 import type { ServerEndpoint } from '../../session/endpoint.js';
-import { closeListener, type Listener, type Listening, openListener } from '../../transport/http/listener.js';
+import { type Listener, type Listening, openListener, shutListener } from '../../transport/http/listener.js';
 import { bearerToken, checkHost, checkOrigin, pathOf } from '../../transport/http/site.js';
 import type { Metrics } from '../observe/metrics.js';
 import { AdminEvents } from './events.js';
@@ -125,12 +125,9 @@ export class Admin {
   async close(): Promise<void> {
     clearTimeout(this.#sampling);
     this.#events.close();
-    const http = this.#listener?.http;
+    const listener = this.#listener;
     this.#listener = undefined;
-    if (http === undefined) return;
-    const closed = closeListener(http);
-    http.closeAllConnections();
-    await closed;
+    if (listener !== undefined) await shutListener(listener);
   }
 
   #respond(request: IncomingMessage, response: ServerResponse): void {

@@ -108,7 +108,7 @@ class HttpStreams implements OwnHooks {
       maxSize,
       maxRecord: maxSize,
       find: () => stream,
-      onEnd: () => stream.open(systemClock.now()),
+      onEnd: () => this.#answer(response, () => stream.open(systemClock.now())),
     });
   }
 
@@ -142,7 +142,9 @@ class HttpStreams implements OwnHooks {
         return found === 404 ? this.#pass(first, request) : this.#checked(found, request, response);
       },
       onEnd: (status, isPassed) =>
-        answer(response, isPassed ? this.#checked(status, request, response) : status),
+        this.#answer(response, () =>
+          answer(response, isPassed ? this.#checked(status, request, response) : status),
+        ),
     });
   }
 
@@ -189,8 +191,19 @@ class HttpStreams implements OwnHooks {
   /** The page of the stream may read the answer. */
   #checked<Found>(found: Found | number, request: IncomingMessage, response: ServerResponse): Found | number {
     if (found === 404) return this.#refusal(request);
-    if (found !== 403) response.setHeaders(new Map(Object.entries(readableBy(request.headers.origin))));
+    if (found !== 403 && !response.headersSent)
+      response.setHeaders(new Map(Object.entries(readableBy(request.headers.origin))));
     return found;
+  }
+
+  /** Other code may have answered: a time limit before the body has arrived, or a framework that was left to answer as well. */
+  #answer(response: ServerResponse, write: () => void): void {
+    if (!response.headersSent) return write();
+    this.#log.error(
+      { event: 'http.answered' },
+      'other code has answered a request of a session: leave it alone once respond() has returned true',
+    );
+    response.destroy();
   }
 
   #read(

@@ -129,7 +129,8 @@ export function isPageHost(request: IncomingMessage, site: SiteOptions): boolean
 /** A request without a host does not come from a browser. */
 function isLoopbackName({ headers }: IncomingMessage, { origins }: SiteOptions): boolean {
   const host = headers.host?.toLowerCase();
-  const name = host === undefined ? undefined : hostOf(`http://${host}`)?.replace(PORT, '');
+  const url = `http://${host}`;
+  const name = host !== undefined && URL.canParse(url) ? new URL(url).hostname : undefined;
   if (name === undefined || LOOPBACK_NAMES.has(name) || name.endsWith('.localhost')) return true;
   return origins.some((rule) =>
     ['http', 'https'].some((scheme) => admitsOrigin(rule, `${scheme}://${host}`)),
@@ -148,13 +149,4 @@ const LOOPBACK_NAMES: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '
 export function bearerToken(headers: IncomingHttpHeaders): string | undefined {
   const [scheme, token, ...rest] = (headers.authorization ?? '').split(' ');
   return scheme?.toLowerCase() === 'bearer' && token && rest.length === 0 ? token : undefined;
-}
-
-/** Host and port of a URL, in lower case, without a default port, as browsers write them. */
-function hostOf(url: string): string | undefined {
-  try {
-    return new URL(url).host;
-  } catch {
-    return undefined;
-  }
 }
