@@ -191,8 +191,10 @@ class HttpStreams implements OwnHooks {
   /** The page of the stream may read the answer. */
   #checked<Found>(found: Found | number, request: IncomingMessage, response: ServerResponse): Found | number {
     if (found === 404) return this.#refusal(request);
-    if (found !== 403 && !response.headersSent)
-      response.setHeaders(new Map(Object.entries(readableBy(request.headers.origin))));
+    if (found === 403 || response.headersSent) return found;
+    // Responses of HTTP/2 have no function for several headers.
+    for (const [name, value] of Object.entries(readableBy(request.headers.origin)))
+      response.setHeader(name, value);
     return found;
   }
 

@@ -44,9 +44,8 @@ export function subprotocolsOf(header: string | undefined): readonly string[] {
 
 /** The first subprotocol in the client's list that the server supports. */
 export function chooseSubprotocol(header: string | undefined): Subprotocol | undefined {
-  const offered = subprotocolsOf(header);
   const known: readonly string[] = Object.values(Subprotocol);
-  return offered.find((name) => known.includes(name)) as Subprotocol | undefined;
+  return subprotocolsOf(header).find((name) => known.includes(name)) as Subprotocol | undefined;
 }
 
 /**
@@ -76,11 +75,11 @@ export function checkOrigin(
   request: IncomingMessage,
   { origins, trustedProxies }: SiteOptions,
 ): Refusal | undefined {
-  const { origin, host } = request.headers;
+  const { origin } = request.headers;
   if (origin === undefined || origins.some((rule) => admitsOrigin(rule, origin))) return undefined;
   const page = webOrigin(origin);
   const scheme = schemeOf(request, trustedProxies);
-  const isOwn = page !== undefined && page.host === host?.toLowerCase();
+  const isOwn = page !== undefined && page.host === hostOf(request);
   if (isOwn && (scheme === undefined || page.protocol === scheme)) return undefined;
   return forbidden(`origin ${origin.slice(0, 100)} is not admitted; add it to the server's origins`);
 }
@@ -105,8 +104,7 @@ function schemeOf({ socket, headers }: IncomingMessage, proxies: TrustedProxies)
  */
 export function checkHost(request: IncomingMessage, site: SiteOptions): Refusal | undefined {
   // Without hosts, these names are admitted at any address, and asking for that is a call of the system.
-  if (site.hosts.length === 0 && LOOPBACK_NAMES.has(request.headers.host?.replace(PORT, '') ?? ''))
-    return undefined;
+  if (site.hosts.length === 0 && LOOPBACK_NAMES.has(hostOf(request).replace(PORT, ''))) return undefined;
   const onLoopback = isLoopback(request.socket.localAddress);
   if (onLoopback ? isLoopbackName(request, site) : site.hosts.length === 0) return undefined;
   if (isListedHost(request, site)) return undefined;
@@ -127,19 +125,24 @@ export function isPageHost(request: IncomingMessage, site: SiteOptions): boolean
 }
 
 /** A request without a host does not come from a browser. */
-function isLoopbackName({ headers }: IncomingMessage, { origins }: SiteOptions): boolean {
-  const host = headers.host?.toLowerCase();
+function isLoopbackName(request: IncomingMessage, { origins }: SiteOptions): boolean {
+  const host = hostOf(request);
   const url = `http://${host}`;
-  const name = host !== undefined && URL.canParse(url) ? new URL(url).hostname : undefined;
+  const name = URL.canParse(url) ? new URL(url).hostname : undefined;
   if (name === undefined || LOOPBACK_NAMES.has(name) || name.endsWith('.localhost')) return true;
   return origins.some((rule) =>
     ['http', 'https'].some((scheme) => admitsOrigin(rule, `${scheme}://${host}`)),
   );
 }
 
-function isListedHost({ headers }: IncomingMessage, { hosts }: SiteOptions): boolean {
-  const host = headers.host?.toLowerCase() ?? '';
+function isListedHost(request: IncomingMessage, { hosts }: SiteOptions): boolean {
+  const host = hostOf(request);
   return hosts.includes(host) || hosts.includes(host.replace(PORT, ''));
+}
+
+/** Host and port as requested, in lower case; empty if there is none. HTTP/2 has a header of its own for it. */
+function hostOf({ headers }: IncomingMessage): string {
+  return String(headers.host ?? headers[':authority'] ?? '').toLowerCase();
 }
 
 const PORT = /:\d+$/;

@@ -58,15 +58,11 @@ export class StatusPages {
     } else if (path === '/healthz') {
       send(response, 200, TEXT, 'alive\n');
     } else {
-      this.#showReadiness(response);
+      const reason = this.#options.unready();
+      if (reason === undefined) send(response, 200, TEXT, 'ready\n');
+      else send(response, 503, TEXT, `not ready: ${reason}\n`);
     }
     return true;
-  }
-
-  #showReadiness(response: ServerResponse): void {
-    const reason = this.#options.unready();
-    if (reason === undefined) send(response, 200, TEXT, 'ready\n');
-    else send(response, 503, TEXT, `not ready: ${reason}\n`);
   }
 
   #show({ type, read }: Page, response: ServerResponse): void {
