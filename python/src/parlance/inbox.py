@@ -35,11 +35,9 @@ class Inbox(Generic[Item]):
             self._end, self._error = True, error
             self._wake()
 
-    def clear(self) -> list[Item]:
-        """Remove what waits, and return it."""
-        items = list(self._items)
+    def clear(self) -> None:
+        """Remove what waits."""
         self._items.clear()
-        return items
 
     def _wake(self) -> None:
         waiter, self._waiter = self._waiter, None

@@ -33,7 +33,31 @@ class Store(Protocol):
         """End."""
 
 
-class FileStore:
+class MemoryStore:
+    """Keeps it in memory, for tests, and for objects that follow each other in one process."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, str] = {}
+
+    def open(self) -> None:
+        """Do nothing."""
+
+    def get(self, key: str) -> str | None:
+        """Return what was kept under a key."""
+        return self._values.get(key)
+
+    def set(self, key: str, value: str | None) -> None:
+        """Keep a text."""
+        if value is None:
+            self._values.pop(key, None)
+        else:
+            self._values[key] = value
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class FileStore(MemoryStore):
     """Keeps what resuming takes in a file, which the next process of this program reads.
 
     The file has a token of the session: it is readable by its owner alone. It is locked while it is used, so that a
@@ -46,9 +70,9 @@ class FileStore:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        super().__init__()
         self._path = Path(path)
         self._lock: IO[Any] | None = None
-        self._values: dict[str, str] = {}
 
     def open(self) -> None:
         """Lock the file and read it.
@@ -76,17 +100,9 @@ class FileStore:
             values = {}
         self._values = values if isinstance(values, dict) else {}
 
-    def get(self, key: str) -> str | None:
-        """Return what was kept under a key."""
-        value = self._values.get(key)
-        return value if isinstance(value, str) else None
-
     def set(self, key: str, value: str | None) -> None:
         """Write the file anew, in one step."""
-        if value is None:
-            self._values.pop(key, None)
-        else:
-            self._values[key] = value
+        super().set(key, value)
         handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}.")
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -102,27 +118,3 @@ class FileStore:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
-
-
-class MemoryStore:
-    """Keeps it in memory, for tests, and for objects that follow each other in one process."""
-
-    def __init__(self) -> None:
-        self._values: dict[str, str] = {}
-
-    def open(self) -> None:
-        """Do nothing."""
-
-    def get(self, key: str) -> str | None:
-        """Return what was kept under a key."""
-        return self._values.get(key)
-
-    def set(self, key: str, value: str | None) -> None:
-        """Keep a text."""
-        if value is None:
-            self._values.pop(key, None)
-        else:
-            self._values[key] = value
-
-    def close(self) -> None:
-        """Do nothing."""
