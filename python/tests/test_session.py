@@ -193,6 +193,8 @@ def test_refusals_say_why(server: Server) -> None:
         wrong = await refused(token="wrong")
         assert (wrong.code, wrong.retryable, wrong.close_code) == ("rejected", False, 4401)
         asked: list[int] = []
+        for token in ("", "x" * 16_385, lambda: b"bytes"):
+            assert (await refused(token=token)).code == "invalid_option"
         again = await refused(token=lambda: asked.append(1) or "wrong")
         assert again.code == "rejected"
         assert len(asked) > 1
@@ -202,9 +204,11 @@ def test_refusals_say_why(server: Server) -> None:
             await parlance.connect("ws://127.0.0.1:9/session", reconnect=False)
 
     run(main())
-    for url in ("http//x", "ws://", "ftp://host/", "ws://user:password@host/"):
+    for url in ("http//x", "ws://", "ftp://host/", "ws://user:password@host/", "ws://host:99999/", "ws://[::1/"):
         with pytest.raises(ParlanceError, match="url"):
             parlance.connect(url)
+    with pytest.raises(ParlanceError, match="agent_id: expected"):
+        server.connect(agent_id="my agent")
 
 
 def test_bad_arguments_are_refused_at_the_call(server: Server) -> None:
@@ -323,3 +327,78 @@ def test_what_is_under_way_when_a_server_was_drained_is_lost(reconnect: bool) ->
         run(main())
     finally:
         server.stop()
+
+
+def test_a_handler_that_fails_in_any_way_answers_with_an_error(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Unheard(BaseException):
+        pass
+
+    async def parts() -> AsyncIterator[str]:
+        yield "the first part"
+        inner = asyncio.create_task(asyncio.sleep(60))
+        inner.cancel()
+        await inner
+
+    def answer(request: Message, context: RequestContext) -> Any:
+        if request.text == "cancelled":
+            return parts()
+        if request.text == "base":
+            raise Unheard
+        data = {"nan": float("nan"), "object": object(), "surrogate": "\ud800"}[request.text]
+        raise RequestError("refused", "not today", data={"data": data})
+
+    async def main() -> None:
+        async with server.connect(on_request=answer) as session:
+
+            async def told(text: str) -> str:
+                answers = await session.request(metadata={"test": "ask", "text": text})
+                return answers.json()[0]["error"]["code"]
+
+            assert [await told(text) for text in ("cancelled", "base")] == ["internal", "internal"]
+            assert [await told(text) for text in ("nan", "object", "surrogate")] == ["refused"] * 3
+
+    with caplog.at_level(logging.CRITICAL):
+        run(main())
+
+
+def test_a_writer_that_fails_ends_the_session(
+    server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("a frame that cannot be written")
+
+    async def main() -> None:
+        async with server.connect() as session:
+            asked = session.request("x", metadata={"test": "echo"})
+            monkeypatch.setattr("parlance.core.outbox.Outbox.next_frame", fail)
+            with pytest.raises(ParlanceError, match="cannot be written"):
+                await asked
+            assert session.state == "closed"
+
+    with caplog.at_level(logging.CRITICAL):
+        run(main())
+
+
+def test_any_text_is_a_reason_to_close(server: Server) -> None:
+    async def main() -> None:
+        session = await server.connect()
+        assert await session.close("done", "half a pair: \ud800" + "." * 2_000) == 0
+        end = await session.closed
+        assert (end.error, end.code) == (None, "done")
+
+    run(main())
+
+
+def test_a_reply_is_read_on_the_loop_of_its_session(server: Server) -> None:
+    async def read(reply: Any) -> None:
+        async for _ in reply:
+            pass
+
+    async def main() -> None:
+        async with server.connect() as session, session.stream(metadata={"test": "hang"}) as reply:
+            with pytest.raises(ParlanceError, match="run_coroutine_threadsafe"):
+                await asyncio.to_thread(asyncio.run, read(reply))
+
+    run(main())

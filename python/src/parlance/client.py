@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import ssl as ssl_module
 import time
 from collections.abc import Callable, Mapping
@@ -32,6 +33,7 @@ from .transports.dialer import Dialer, check_transports
 from .transports.web_socket import check_url
 
 _log: Final = logging.getLogger("parlance")
+_AGENT_ID: Final = re.compile(r"[A-Za-z0-9._:@-]{1,128}")
 
 
 def connect(
@@ -178,6 +180,8 @@ def _offer(
         extensions |= {"resume": {}, "move": 1, "durable": 1}
         if rebuilds:
             extensions["rebuild"] = 1
+    if agent_id is not None and _AGENT_ID.fullmatch(agent_id) is None:
+        raise ParlanceError("invalid_option", "agent_id: expected 1 to 128 letters, digits and . _ : @ -")
     if agent_id is not None or agent is not None:
         described = dict(agent or {})
         if len(json.dumps(described)) > 4_096:
@@ -208,7 +212,7 @@ class _Keeper:
         text = self._store.get(self._key)
         try:
             value = json.loads(text) if text is not None else None
-        except ValueError:
+        except (TypeError, ValueError):
             value = None
         return Ticket.from_json(value)
 

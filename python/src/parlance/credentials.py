@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from .core.errors import ParlanceError
 from .options import TokenSource
@@ -17,6 +17,7 @@ _MAX_REFUSED: Final = 3
 #: Credentials are renewed when so much of their time is over.
 _RENEW_AT: Final = 0.7
 _RENEW_BEFORE: Final = 60.0
+_MAX_LENGTH: Final = 16 * 1024
 
 
 class Credentials:
@@ -46,17 +47,19 @@ class Credentials:
         Raises
         ------
         ParlanceError
-            `unauthenticated` if the function has failed.
+            `unauthenticated` if the function has failed, `invalid_option` for what is no token.
         """
-        if self._source is None or isinstance(self._source, str):
-            return self._source
+        token: Any = self._source
         try:
-            answer = self._source()
-            token = await answer if inspect.isawaitable(answer) else answer
+            token = token() if callable(token) else token
+            token = await token if inspect.isawaitable(token) else token
         except Exception as error:
             _log.warning("the function of the option token has failed: %r", error)
             raise ParlanceError("unauthenticated", f"the option token has failed: {error!r}", retryable=True) from error
-        return str(token)
+        if token is not None and (not isinstance(token, str) or not 0 < len(token) <= _MAX_LENGTH):
+            expected = f"a str of 1 to {_MAX_LENGTH} characters, or a function that returns one"
+            raise ParlanceError("invalid_option", f"token: expected {expected}")
+        return token
 
     async def renew(self, within: float, present: Callable[[str], None]) -> None:
         """Present new credentials before the present ones end; a function that fails is asked again.

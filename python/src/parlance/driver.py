@@ -254,6 +254,8 @@ class Driver:
                 self._timer = None
             # The server may have read HELLO: another code would end the session.
             await connection.close(errors.TIMEOUT if self.is_left_in_store else errors.NORMAL)
+        if not writer.cancelled():
+            writer.result()
         return self._leaving[0] if self._leaving is not None else code
 
     def _answered(self, connection: Connection) -> None:
@@ -288,6 +290,9 @@ class Driver:
                 await wake.wait()
         except ConnectionClosed:
             pass
+        except Exception:
+            self._leave(errors.INTERNAL)
+            raise
 
     def now(self) -> float:
         """Return the time by which the core counts."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from .calls import CallOptions, Fail, WaitingCalls
 from .codecs.coder import Coder
@@ -32,7 +32,7 @@ from .handlers import Handlers, Tokens
 from .inbox import Inbox
 from .messages import Message
 from .reply import Reply
-from .setup import Setup
+from .setup import OTHER_LOOP, Setup, running_loop
 from .tensors import read_tensor
 
 if TYPE_CHECKING:
@@ -61,6 +61,18 @@ class Endpoint:
         self.core, self.driver = setup.make(self.handle)
         self.loop = asyncio.get_running_loop()
         self.opened: asyncio.Future[None] = self.loop.create_future()
+
+    def on_its_loop(self) -> Self:
+        """Return this.
+
+        Raises
+        ------
+        ParlanceError
+            `invalid_argument` in another loop, `unsupported` without one.
+        """
+        if running_loop() is not self.loop:
+            raise ParlanceError("invalid_argument", OTHER_LOOP)
+        return self
 
     @property
     def link(self) -> Link:
@@ -140,10 +152,10 @@ class Endpoint:
             self.core.link.cancel(reply.stream)
             self.wake()
 
-    def end_stream(self, stream: Stream) -> None:
-        """Answer a request whose handler was never entered."""
+    def fail_stream(self, stream: Stream) -> None:
+        """Answer a request whose handler has not."""
         if self.core.link is not None:
-            self.core.link.end(stream)
+            self.core.link.fail(stream, RuntimeError())
             self.wake()
 
     def wake(self) -> None:

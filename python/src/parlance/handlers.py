@@ -105,7 +105,7 @@ class Handlers:
         context = RequestContext(self._endpoint.session, metadata)
         task = asyncio.create_task(self._answer(handler, stream, request, context))
         self._tasks[stream] = task
-        task.add_done_callback(lambda _: self._done(stream))
+        task.add_done_callback(lambda done: self._done(stream, done))
 
     def _answer_pull(self, request: Message, context: RequestContext) -> AsyncIterable[bytes]:
         """The other end asks for the body of an HTTP request."""
@@ -130,11 +130,13 @@ class Handlers:
         if tasks:
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _done(self, stream: Stream) -> None:
-        """A task that was cancelled before its first step has never entered the handler: END is due all the same."""
+    def _done(self, stream: Stream, task: asyncio.Task[None]) -> None:
+        """A task that was cancelled owes its answer: the handler may not have been entered, or may have been left."""
         self._tasks.pop(stream, None)
         if not stream.is_answered and not stream.is_over:
-            self._endpoint.end_stream(stream)
+            if task.cancelled() and not stream.is_cancelled:
+                _log.error("a handler failed: it was cancelled, and not by its requester")
+            self._endpoint.fail_stream(stream)
 
     async def _answer(self, handler: Handler, stream: Stream, request: Message, context: RequestContext) -> None:
         endpoint = self._endpoint
@@ -154,21 +156,13 @@ class Handlers:
                 body = endpoint.encode(RESPONSE, b"" if answer is None else answer)
                 body.metadata = context.take_metadata()
                 link.respond(stream, body)
-        except asyncio.CancelledError:
-            if not stream.is_cancelled:
-                raise
-            link.end(stream)
-        except RequestError as error:
-            link.fail(stream, error)
-        except ParlanceError as error:
+        except Exception as error:
             # A body that cannot be decoded is a verdict (ERR-5); errors of other calls of the handler are its own.
-            is_told = error is request.failure or error.code in _ANSWERS
+            is_verdict = isinstance(error, ParlanceError) and (error is request.failure or error.code in _ANSWERS)
+            is_told = is_verdict or isinstance(error, RequestError)
             if not is_told:
                 _log.exception("a handler failed")
             link.fail(stream, error if is_told else RuntimeError())
-        except Exception as error:
-            _log.exception("a handler failed")
-            link.fail(stream, error)
         finally:
             endpoint.wake()
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 #: Credentials, or a function that returns them, which is called for each connection and before they end.
-TokenSource = str | Callable[[], str | Awaitable[str]]
+TokenSource = str | Callable[[], str | Awaitable[str | None] | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

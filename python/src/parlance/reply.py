@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from .codecs.token_native import PartText
@@ -71,6 +71,7 @@ class Reply:
         return int(after) + self._taken
 
     async def __aiter__(self) -> AsyncIterator[Message]:
+        self.endpoint.on_its_loop()
         if self._is_read:
             raise ParlanceError("invalid_argument", "a reply is read once")
         self._is_read = True
@@ -85,9 +86,7 @@ class Reply:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.cancel()
 
     def cancel(self) -> None:

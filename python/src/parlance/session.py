@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Generator, Mapping
-from types import TracebackType
 from typing import Any, Final, Self
 
 from .calls import CallOptions, frozen
@@ -15,7 +14,7 @@ from .core.frames import MESSAGE, REQUEST
 from .endpoint import Endpoint
 from .messages import Message
 from .reply import Reply
-from .setup import OTHER_LOOP, SessionEnd, Setup, running_loop
+from .setup import SessionEnd, Setup, running_loop
 from .tensors import tensor_body
 from .verbs import Verbs
 
@@ -43,9 +42,7 @@ class Session(Verbs):
     def _open(self) -> Endpoint:
         if self._endpoint is None:
             raise ParlanceError("session_closed", "the session was not opened: `async with connect(…) as session`")
-        if running_loop() is not self._endpoint.loop:
-            raise ParlanceError("invalid_argument", OTHER_LOOP)
-        return self._endpoint
+        return self._endpoint.on_its_loop()
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
@@ -87,9 +84,7 @@ class Session(Verbs):
         _ = self._open
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self, code: str | None = None, reason: str = "") -> int:

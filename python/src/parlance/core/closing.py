@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from .events import PeerCloses
+from .frames import cut
 from .maps import Fields
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class ClosingHandshake:
 
     def begin(self, now: float, *, code: str | None, message: str) -> None:
         """This end begins to close."""
-        self.payload = {"reason": "NORMAL", "message": message, "code": code}
+        self.payload = {"reason": "NORMAL", "message": cut(message, 1_024), "code": code}
         self.state = self.state.begin()
         self.due = now + self._timeout
 

@@ -156,7 +156,7 @@ class RequestError(ParlanceError):
     retry_after : float, optional
         Seconds.
     data : object, optional
-        Anything that `json.dumps` takes, at most 8 KiB.
+        Strict JSON of at most 8 KiB, as `json.dumps` writes it. Anything else is left out.
     """
 
     def __init__(

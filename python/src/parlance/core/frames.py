@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass
 from typing import Any, Final
@@ -137,19 +138,21 @@ def error_map(error: BaseException) -> bytes:
     """
     if not isinstance(error, ParlanceError):
         return pack({"code": "internal", "message": "the handler failed"})
-    value: dict[str, Any] = {"code": error.code, "message": _cut(error.message, 1_024)}
+    value: dict[str, Any] = {"code": error.code, "message": cut(error.message, 1_024)}
     if isinstance(error, RequestError):
         value["retryable"] = error.retryable
         if error.data is not None:
-            data = json.dumps(error.data, separators=(",", ":"), ensure_ascii=False)
-            if len(data.encode()) <= MAX_ERROR_DATA:
-                value["data"] = data
+            with contextlib.suppress(TypeError, ValueError, RecursionError):
+                data = json.dumps(error.data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+                if len(data.encode()) <= MAX_ERROR_DATA:
+                    value["data"] = data
     if error.retry_after is not None:
         value["retry_after_ms"] = max(0, round(error.retry_after * 1_000))
     return pack(value)
 
 
-def _cut(text: str, most: int) -> str:
+def cut(text: str, most: int) -> str:
+    """Return a text that can be sent, of at most so many bytes."""
     return text.encode(errors="replace")[:most].decode(errors="ignore")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 from typing import Any, Final, cast
@@ -35,13 +36,14 @@ def check_url(url: str) -> str:
     ParlanceError
         `invalid_option`.
     """
-    parts = urlsplit(url)
-    scheme = _SCHEMES.get(parts.scheme)
-    if scheme is None or not parts.hostname:
-        raise ParlanceError("invalid_option", f"url: expected ws://HOST/PATH or wss://HOST/PATH, not {url!r}")
-    if parts.username or parts.password:
-        raise ParlanceError("invalid_option", "url: credentials belong into the option token")
-    return urlunsplit((scheme, parts.netloc, parts.path or "/", parts.query, ""))
+    with contextlib.suppress(ValueError):
+        parts = urlsplit(url)
+        scheme = _SCHEMES.get(parts.scheme)
+        if parts.username or parts.password:
+            raise ParlanceError("invalid_option", "url: credentials belong into the option token")
+        if scheme is not None and parts.hostname and parts.port != 0:
+            return urlunsplit((scheme, parts.netloc, parts.path or "/", parts.query, ""))
+    raise ParlanceError("invalid_option", f"url: expected ws://HOST/PATH or wss://HOST/PATH, not {url!r}")
 
 
 class WebSocket(ClientConnection):
