@@ -143,3 +143,14 @@ def test_events_of_a_durable_session_are_handled_once_while_its_servers_are_kill
             assert session.id == before
 
     run(main())
+
+
+def test_a_handler_of_an_event_may_close_its_session(plain_server: Server) -> None:
+    async def main() -> None:
+        async with plain_server.connect() as session:
+            session.handle("echo", lambda data, message: session.close(data))
+            with pytest.raises(ParlanceError, match="session_closed"):
+                await session.emit("echo", "enough")
+            assert (await session.closed).code == "enough"
+
+    run(main())

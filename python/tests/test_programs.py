@@ -105,3 +105,28 @@ def test_the_command_line(plain_server: Server) -> None:
     assert refused.returncode == 1
     assert refused.stderr.startswith("connection_failed: ws://127.0.0.1:9/ cannot be reached")
     assert "Traceback" not in refused.stderr
+
+
+def test_a_forked_process_is_refused_by_name(plain_server: Server, tmp_path: Path) -> None:
+    program = """
+import asyncio, os, sys, parlance
+
+async def ask(session, text):
+    try:
+        print((await session.request(text)).text, flush=True)
+    except parlance.ParlanceError as error:
+        print(error.code, "forked process" in error.message, flush=True)
+
+loop = asyncio.new_event_loop()
+session = loop.run_until_complete(parlance.connect(sys.argv[1]).open())
+child = os.fork()
+if child == 0:
+    loop.run_until_complete(ask(session, "x"))
+    os._exit(0)
+os.waitpid(child, 0)
+loop.run_until_complete(ask(session, "x"))
+loop.run_until_complete(session.close())
+loop.close()
+"""
+    lines = execute(program, tmp_path, plain_server.url).splitlines()
+    assert lines == ["invalid_argument True", "You have said: x"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import pickle
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -239,7 +240,7 @@ def test_another_run_is_refused_by_name(server: Server) -> None:
             return (await session.request("once", metadata={"test": "echo"})).text
 
     assert run(ask()) == "once"
-    with pytest.raises(ParlanceError, match=r"another asyncio\.run connects again"):
+    with pytest.raises(ParlanceError, match=r"another asyncio\.run and a forked process connect again"):
         run(ask())
 
     async def close() -> int:
@@ -402,3 +403,28 @@ def test_a_reply_is_read_on_the_loop_of_its_session(server: Server) -> None:
                 await asyncio.to_thread(asyncio.run, read(reply))
 
     run(main())
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_handler_may_close_its_session(server: Server, nested: bool) -> None:
+    async def answer(request: Message, context: RequestContext) -> None:
+        closing = context.session.close("enough")
+        await (asyncio.create_task(closing) if nested else closing)
+
+    async def main() -> None:
+        async with server.connect(on_request=answer) as session:
+            with pytest.raises(ParlanceError, match="session_closed"):
+                await session.request(metadata={"test": "ask", "text": "x"})
+            assert (await session.closed).code == "enough"
+
+    run(main())
+
+
+def test_errors_are_pickled() -> None:
+    for error in (
+        ParlanceError("timeout", "late", close_code=4408),
+        RequestError("full", "no room", data=[1], retry_after=2),
+    ):
+        again = pickle.loads(pickle.dumps(error))
+        assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+    assert str(RequestError("full")) == "full"

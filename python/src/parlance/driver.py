@@ -59,6 +59,8 @@ class Driver:
         self._handle = handle
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
+        #: Something may have to be written.
+        self.wake = self._wake.set
         self._drained: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._connection: Connection | None = None
@@ -293,14 +295,6 @@ class Driver:
         except Exception:
             self._leave(errors.INTERNAL)
             raise
-
-    def now(self) -> float:
-        """Return the time by which the core counts."""
-        return self._loop.time()
-
-    def wake(self) -> None:
-        """Something may have to be written."""
-        self._wake.set()
 
     async def drained(self) -> None:
         """Wait until everything that may be written now is."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
@@ -59,7 +60,8 @@ class Endpoint:
         self.is_rebuilt = False
         self._coder: Coder | None = None
         self.core, self.driver = setup.make(self.handle)
-        self.loop = asyncio.get_running_loop()
+        self.wake = self.driver.wake
+        self.loop, self._process = asyncio.get_running_loop(), os.getpid()
         self.opened: asyncio.Future[None] = self.loop.create_future()
 
     def on_its_loop(self) -> Self:
@@ -68,9 +70,9 @@ class Endpoint:
         Raises
         ------
         ParlanceError
-            `invalid_argument` in another loop, `unsupported` without one.
+            `invalid_argument` in another loop or process, `unsupported` without a loop.
         """
-        if running_loop() is not self.loop:
+        if running_loop() is not self.loop or os.getpid() != self._process:
             raise ParlanceError("invalid_argument", OTHER_LOOP)
         return self
 
@@ -157,10 +159,6 @@ class Endpoint:
         if self.core.link is not None:
             self.core.link.fail(stream, RuntimeError())
             self.wake()
-
-    def wake(self) -> None:
-        """Something may have to be written."""
-        self.driver.wake()
 
     async def drained(self) -> None:
         """Wait until the socket has taken what may be written now."""

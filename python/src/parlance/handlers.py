@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +31,9 @@ _MAX_QUEUED: Final = 256 * 1024
 _ANSWERS: Final = frozenset(
     {"message_too_large", "transfer_too_large", "over_budget", "unsupported", "unrepresentable", "unknown_agent"}
 )
+
+#: The session one of whose requests is being answered: it cannot end before its handlers do.
+answering: Final[ContextVar[object]] = ContextVar("answering", default=None)
 
 #: Called with each request. It returns the answer, or yields its parts: text, bytes, or what `json.dumps` takes.
 Handler = Callable[[Message, "RequestContext"], Any]
@@ -128,7 +132,7 @@ class Handlers:
         for task in tasks:
             task.cancel()
         if tasks:
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.wait(tasks)
 
     def _done(self, stream: Stream, task: asyncio.Task[None]) -> None:
         """A task that was cancelled owes its answer: the handler may not have been entered, or may have been left."""
@@ -140,6 +144,7 @@ class Handlers:
 
     async def _answer(self, handler: Handler, stream: Stream, request: Message, context: RequestContext) -> None:
         endpoint = self._endpoint
+        answering.set(context.session)
         endpoint.consume(stream, request.charge)
         link = endpoint.link
         try:

@@ -20,9 +20,6 @@ class Inbox(Generic[Item]):
         self._end = False
         self._error: BaseException | None = None
 
-    def __len__(self) -> int:
-        return len(self._items)
-
     def put(self, item: Item) -> None:
         """Add an item, unless the end has come."""
         if not self._end:
@@ -52,7 +49,7 @@ class Inbox(Generic[Item]):
                     raise self._error
                 return None
             if self._waiter is not None:
-                raise RuntimeError("somebody reads this already: it has one reader at a time")
+                raise RuntimeError("another task reads this already: it has one reader at a time")
             waiter = self._waiter = asyncio.get_running_loop().create_future()
             try:
                 await waiter

@@ -12,6 +12,7 @@ from .core.agreement import Agreement
 from .core.errors import ParlanceError, is_application_code
 from .core.frames import MESSAGE, REQUEST
 from .endpoint import Endpoint
+from .handlers import answering
 from .messages import Message
 from .reply import Reply
 from .setup import SessionEnd, Setup, running_loop
@@ -70,8 +71,7 @@ class Session(Verbs):
             endpoint.driver.stop()
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-            if endpoint.opened.done():
-                endpoint.opened.exception()
+            endpoint.opened.exception()
             raise
         return self
 
@@ -90,7 +90,8 @@ class Session(Verbs):
     async def close(self, code: str | None = None, reason: str = "") -> int:
         """Close the session when everything that was sent is acknowledged, for at most `timers.closing` seconds.
 
-        A request or reply whose reader takes nothing is cut short after a tenth of that.
+        A request or reply whose reader takes nothing is cut short after a tenth of that. In a handler this does not
+        wait, as the handler ends with the session.
 
         Parameters
         ----------
@@ -118,15 +119,16 @@ class Session(Verbs):
         if not task.done():
             endpoint = self._open
             self._stated = (code, reason)
-            core.close(endpoint.driver.now(), code=code, message=reason)
+            core.close(endpoint.loop.time(), code=code, message=reason)
             endpoint.state = "closing"
             endpoint.fail_waiting(ParlanceError("session_closed", "the session is closed"))
             endpoint.driver.stop()
             try:
-                await asyncio.shield(asyncio.gather(task, return_exceptions=True))
+                if answering.get() is not self:
+                    await asyncio.wait((task,))
             except asyncio.CancelledError:
                 task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+                await asyncio.wait((task,))
                 raise
         return len(core.link.outbox.unacknowledged) + core.closing.cut if core.link is not None else 0
 
@@ -145,7 +147,8 @@ class Session(Verbs):
         self._is_detached = True
         core.save_now()
         endpoint.driver.detach()
-        await asyncio.gather(task, return_exceptions=True)
+        if answering.get() is not self:
+            await asyncio.wait((task,))
 
     @property
     def closed(self) -> asyncio.Future[SessionEnd]:

@@ -52,8 +52,8 @@ class Setup:
 
 
 OTHER_LOOP: Final = (
-    "a session belongs to the event loop that opened it: another asyncio.run connects again, and another thread uses"
-    " asyncio.run_coroutine_threadsafe"
+    "a session belongs to the event loop that opened it: another asyncio.run and a forked process connect again, and"
+    " another thread uses asyncio.run_coroutine_threadsafe"
 )
 
 

@@ -134,13 +134,17 @@ class ParlanceError(Exception):
         data: Any = None,
         close_code: int | None = None,
     ) -> None:
-        super().__init__(f"{code}: {message}" if message else code)
+        # What `pickle` and `copy` make the error of.
+        super().__init__(code, message)
         self.code = code
         self.message = message or code
         self.retryable = code in _RETRYABLE if retryable is None else retryable
         self.retry_after = retry_after
         self.data = data
         self.close_code = close_code
+
+    def __str__(self) -> str:
+        return self.code if self.message == self.code else f"{self.code}: {self.message}"
 
 
 class RequestError(ParlanceError):
