@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import random
 import signal
@@ -201,11 +202,13 @@ def test_a_killed_process_is_followed_by_one_that_takes_its_session_up(server: S
 def test_a_session_is_left_to_the_next_object(server: Server) -> None:
     async def main() -> None:
         store = parlance.MemoryStore()
-        async with server.connect(store=store) as session:
+        resets: list[str] = []
+        async with server.connect(store=store, on_reset=lambda reset: resets.append(reset.code)) as session:
             first = session.id
             await session.send("one")
             await session.flush()
             await session.detach()
+        assert resets == []
         async with server.connect(store=store) as session:
             assert (session.id, session.is_rebuilt) == (first, True)
             await session.send("two")
@@ -214,6 +217,26 @@ def test_a_session_is_left_to_the_next_object(server: Server) -> None:
             assert session.id != first
 
     run(main())
+
+
+def test_a_store_that_fails_at_the_end_is_given_back(
+    server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    async def main() -> None:
+        store = parlance.FileStore(tmp_path / "session.json")
+        session = await server.connect(store=store)
+        with monkeypatch.context() as patch:
+            patch.setattr("os.replace", fail)
+            await session.close()
+            await session.closed
+        async with server.connect(store=parlance.FileStore(tmp_path / "session.json")) as session:
+            assert (await session.request("x", metadata={"test": "echo"})).text == "x"
+
+    with caplog.at_level(logging.CRITICAL):
+        run(main())
 
 
 @pytest.mark.parametrize("when", ["before an attempt", "in an attempt"])

@@ -220,6 +220,9 @@ class _Keeper:
         self._store.set(self._key, json.dumps(ticket.as_json()))
 
     def close(self, is_over: bool) -> None:
-        if is_over:
-            self._store.set(self._key, None)
+        try:
+            if is_over:
+                self._store.set(self._key, None)
+        except Exception:
+            _log.exception("the store has failed; the next process begins with a session that is over")
         self._store.close()

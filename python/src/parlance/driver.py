@@ -163,9 +163,7 @@ class Driver:
         asks_again = code == errors.UNAUTHENTICATED and self._credentials.may_ask_again()
         if failure is not None:
             self._describe(failure, code)
-            may_return = failure.retryable or asks_again
-        else:
-            may_return = asks_again or code in errors.COME_BACK or code == errors.STALE_ATTEMPT
+        may_return = self._end.retryable or asks_again or (failure is None and code == errors.STALE_ATTEMPT)
         if self._reconnect is None or not may_return:
             return False
         if not self.has_begun and self._loop.time() - began >= self._reconnect.connect_within:

@@ -40,9 +40,7 @@ class Reply:
         self._is_read = False
         self._part_text: PartText | None = None
         #: The whole reply, if its caller waits for that in place of parts.
-        self._whole: asyncio.Future[Message] | None = None
-        if is_whole:
-            self._whole = asyncio.get_running_loop().create_future()
+        self._whole: asyncio.Future[Message] | None = endpoint.loop.create_future() if is_whole else None
         self._parts: list[Message] = []
         self._collected = 0
         self.is_over = False

@@ -174,9 +174,9 @@ class Session(Verbs):
         """End the session: every waiting call fails or returns, and no task is left."""
         is_left = self._is_detached or endpoint.driver.is_left_in_store
         await endpoint.end(error)
-        self._setup.release(not is_left)
         if self._closed is not None and not self._closed.done():
             self._closed.set_result(self._how(endpoint, error))
+        self._setup.release(not is_left)
 
     def _how(self, endpoint: Endpoint, error: ParlanceError | None) -> SessionEnd:
         """Return the CLOSE that counts: that of the end that closed first, or of the only one with a code (CLOSE-2)."""

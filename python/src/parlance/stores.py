@@ -96,7 +96,7 @@ class FileStore(MemoryStore):
         self._lock = lock
         try:
             values = json.loads(self._path.read_text("utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             values = {}
         self._values = values if isinstance(values, dict) else {}
 

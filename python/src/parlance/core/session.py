@@ -119,7 +119,7 @@ class SessionCore:
         was_waiting = self._is_waiting
         closed_cleanly = self.closing.state.has_heard and code in (errors.NORMAL, errors.GOING_AWAY)
         self._suspend(now)
-        if not self.closing.is_open and (closed_cleanly or code == errors.NORMAL):
+        if code == errors.DETACHED or (not self.closing.is_open and (closed_cleanly or code == errors.NORMAL)):
             return self._finish(None)
         if self.link is None or self.is_over or self._resumption.survives(code, is_waiting=was_waiting):
             return []
