@@ -428,3 +428,24 @@ def test_errors_are_pickled() -> None:
         again = pickle.loads(pickle.dumps(error))
         assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
     assert str(RequestError("full")) == "full"
+
+
+def test_a_reply_that_is_too_large_stops_the_handler(server: Server) -> None:
+    async def main() -> None:
+        async with server.connect(limits=parlance.Limits(max_message_size=65_536)) as session:
+            with pytest.raises(ParlanceError, match="read it in parts"):
+                await session.request(metadata={"test": "stream", "parts": 1_000_000, "size": 10_000})
+            while session.stats()["open_streams"]:
+                await asyncio.sleep(0.01)
+
+    run(main())
+
+
+def test_no_proxy_is_none_or_false(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        for proxy in (None, False):
+            async with server.connect(proxy=proxy) as session:
+                assert session.transport == "websocket"
+
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    run(main())

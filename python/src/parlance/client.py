@@ -93,7 +93,7 @@ def connect(
         Beside those of the upgrade request.
     ssl : ssl.SSLContext, optional
     proxy : str, bool or None, default True
-        As of `websockets`: `True` takes that of the environment, `None` takes none.
+        As of `websockets`: `True` takes that of the environment, `None` or `False` takes none.
     transports : tuple of str, default ('websocket', 'http')
         How frames travel, in order of preference. The second one is tried if the first has not opened within 4 s. HTTP
         needs `parlance-client[http]`, and is left out by default without it.
@@ -121,7 +121,7 @@ def connect(
         resumes=attempts is not None,
         rebuilds=store is not None,
     )
-    options: dict[str, Any] = {"additional_headers": dict(headers or {}), "proxy": proxy}
+    options: dict[str, Any] = {"additional_headers": dict(headers or {}), "proxy": proxy or None}
     if ssl is not None:
         options["ssl"] = ssl
     if security is not None and not brotli.AVAILABLE:

@@ -194,8 +194,7 @@ class Reply:
         self._collected += part.charge
         most = self.endpoint.limits.max_message_size
         if self._collected > most:
-            self.handle_end(ParlanceError("message_too_large", f"a reply of more than {most} bytes; read it in parts"))
-            return
+            raise ParlanceError("message_too_large", f"a reply of more than {most} bytes; read it in parts")
         self._parts.append(part)
         self.endpoint.consume(self.stream, part.charge)
 
