@@ -30,7 +30,7 @@ export interface SendOptions {
   readonly compressAlone?: boolean | undefined;
   /**
    * Cancels a request, or a message none of which is written yet; the call rejects with the reason of the signal
-   * unless it has resolved already.
+   * unless it has resolved already. A loop over parts throws `cancelled` with the reason as `cause` if that is no `Error`.
    */
   readonly signal?: AbortSignal | undefined;
   /** Client: the receiving agent, by its ID or its address in `agents()`. @default the server itself */

@@ -16,7 +16,7 @@ export interface FollowOptions {
    * @default 0: from the first part
    */
   readonly after?: number | undefined;
-  /** Stops following; the iteration throws the reason of the signal. */
+  /** Stops following; the iteration throws the reason of the signal, or `cancelled` with it as `cause` if it is no `Error`. */
   readonly signal?: AbortSignal | undefined;
 }
 
