@@ -1,7 +1,7 @@
 import { assertOptions, ProtocolError } from '@parlance/protocol/client';
 import { isPage } from './page-events.js';
 
-/** Delays between attempts to connect again. */
+/** Delays between attempts to connect again. They begin with the first one again after a connection that has lasted 5 s. */
 export interface ReconnectOptions {
   /** Upper bound of the first delay, in milliseconds. @default 100 */
   readonly minDelayMs?: number | undefined;
@@ -21,7 +21,7 @@ export interface Backoff {
   readonly connectWithinMs: number;
   /** Milliseconds until the next attempt. */
   next(): number;
-  /** Starts again at the first delay, after a successful attempt. */
+  /** Starts again at the first delay, after a connection that has lasted. */
   reset(): void;
 }
 
@@ -52,7 +52,7 @@ export function createBackoff(
   if (!(minDelayMs > 0) || !(maxDelayMs >= minDelayMs)) {
     throw new ProtocolError(
       'invalid_option',
-      `reconnect: minDelayMs must be above 0 and at most maxDelayMs, not ${minDelayMs} and ${maxDelayMs}`,
+      `reconnect: expected 0 < minDelayMs <= maxDelayMs, not ${minDelayMs} and ${maxDelayMs}`,
     );
   }
   let bound = minDelayMs;
