@@ -130,3 +130,33 @@ loop.close()
 """
     lines = execute(program, tmp_path, plain_server.url).splitlines()
     assert lines == ["invalid_argument True", "You have said: x"]
+
+
+def test_a_synchronous_client_works_in_a_forked_process(plain_server: Server, tmp_path: Path) -> None:
+    program = """
+import asyncio, os, sys, threading, httpx2
+from parlance import connect
+from parlance.httpx2 import HttpTransport
+
+def get(path):
+    for client in clients:
+        try:
+            print(client.get(path).json()["path"], flush=True)
+        except httpx2.ConnectError:
+            print("refused", flush=True)
+
+loop = asyncio.new_event_loop()
+threading.Thread(target=loop.run_forever, daemon=True).start()
+session = asyncio.run_coroutine_threadsafe(connect(sys.argv[1]).open(), loop).result()
+# The session of the first one is in a thread, which a forked process has not; nor has it the loop of the second one.
+clients = [httpx2.Client(transport=HttpTransport(of), base_url="http://session") for of in (sys.argv[1], session)]
+get("/parent")
+if os.fork() == 0:
+    get("/child")
+    sys.exit()
+os.wait()
+get("/parent")
+asyncio.run_coroutine_threadsafe(session.close(), loop).result()
+"""
+    lines = execute(program, tmp_path, plain_server.url).split()
+    assert lines == ["/parent"] * 2 + ["/child", "refused"] + ["/parent"] * 2

@@ -61,7 +61,7 @@ class Endpoint:
         self._coder: Coder | None = None
         self.core, self.driver = setup.make(self.handle)
         self.wake = self.driver.wake
-        self.loop, self._process = asyncio.get_running_loop(), os.getpid()
+        self.loop, self.process = asyncio.get_running_loop(), os.getpid()
         self.opened: asyncio.Future[None] = self.loop.create_future()
 
     def on_its_loop(self) -> Self:
@@ -72,7 +72,7 @@ class Endpoint:
         ParlanceError
             `invalid_argument` in another loop or process, `unsupported` without a loop.
         """
-        if running_loop() is not self.loop or os.getpid() != self._process:
+        if running_loop() is not self.loop or os.getpid() != self.process:
             raise ParlanceError("invalid_argument", OTHER_LOOP)
         return self
 

@@ -107,8 +107,7 @@ class Handlers:
             link.fail(stream, ParlanceError("unsupported", "this client answers no requests"))
             return
         context = RequestContext(self._endpoint.session, metadata)
-        task = asyncio.create_task(self._answer(handler, stream, request, context))
-        self._tasks[stream] = task
+        task = self._tasks[stream] = asyncio.create_task(self._answer(handler, stream, request, context))
         task.add_done_callback(lambda done: self._done(stream, done))
 
     def _answer_pull(self, request: Message, context: RequestContext) -> AsyncIterable[bytes]:

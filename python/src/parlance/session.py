@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Generator, Mapping
 from typing import Any, Final, Self
 
@@ -47,8 +48,9 @@ class Session(Verbs):
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop that the session belongs to; `None` before it is opened."""
-        return self._endpoint.loop if self._endpoint is not None else None
+        """The event loop that the session belongs to; `None` before it is opened, and in a forked process."""
+        endpoint = self._endpoint
+        return endpoint.loop if endpoint is not None and endpoint.process == os.getpid() else None
 
     # --- opening and closing
 

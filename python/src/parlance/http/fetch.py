@@ -225,8 +225,7 @@ def _ask(
         sent["content-length"] = str(size)
     uploads, upload = uploads_of(session), Upload(pieces)
     number = uploads.offer(upload)
-    reply = session.stream(b"", metadata=encode_request(method, path, sent, number))
-    return Parts(session, reply, upload, number)
+    return Parts(session, session.stream(b"", metadata=encode_request(method, path, sent, number)), upload, number)
 
 
 async def _once(content: bytes) -> AsyncIterator[bytes]:

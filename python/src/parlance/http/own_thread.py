@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import os
 import threading
 from typing import Any
 
@@ -29,6 +30,7 @@ class OwnThread:
         self._thread: threading.Thread | None = None
         self._session: Session | None = None
         self._is_closed = False
+        self._process = 0
         self.loop: asyncio.AbstractEventLoop | None = None
 
     def session(self) -> Session:
@@ -42,25 +44,25 @@ class OwnThread:
         with self._lock:
             if self._is_closed:
                 raise ParlanceError("session_closed", "the transport is closed")
-            if self.loop is None:
+            if self.loop is None or self._process != os.getpid():
+                # A forked process has neither the thread nor the connection of its parent.
+                self._process, self._session = os.getpid(), None
                 self.loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=self.loop.run_forever, name="parlance session", daemon=True)
                 self._thread.start()
                 atexit.register(self.close)
             if self._session is None or self._session.state == "closed":
                 # The next request after a failure tries again.
-                self._session = asyncio.run_coroutine_threadsafe(self._connect(), self.loop).result()
+                session = connect(self._url, **self._options)
+                self._session = asyncio.run_coroutine_threadsafe(session.open(), self.loop).result()
             return self._session
-
-    async def _connect(self) -> Session:
-        return await connect(self._url, **self._options)
 
     def close(self) -> None:
         """Close the session, and end the thread."""
         with self._lock:
             self._is_closed = True
             loop, self.loop = self.loop, None
-            if loop is None or self._thread is None:
+            if loop is None or self._thread is None or self._process != os.getpid():
                 return
             atexit.unregister(self.close)
             if self._session is not None:
