@@ -18,7 +18,7 @@ class Reconnect:
     min_delay, max_delay : float, default 0.1 and 10
         Bounds of the delay between attempts, which doubles and is then taken at random below that.
     connect_within : float, default 10
-        How long the first session may take, all attempts together.
+        For how long the first session is tried again; the delay or the attempt that has begun then is finished.
     """
 
     min_delay: float = 0.1
