@@ -1,7 +1,10 @@
 import { assertOptions, ProtocolError } from '@parlance/protocol/client';
 import { isPage } from './page-events.js';
 
-/** Delays between attempts to connect again. They begin with the first one again after a connection that has lasted 5 s. */
+/**
+ * Delays between attempts to connect again. They begin again with the first one after a connection that has lasted 5 s, and are 2 s at
+ * most after one that has not.
+ */
 export interface ReconnectOptions {
   /** Upper bound of the first delay, in milliseconds. @default 100 */
   readonly minDelayMs?: number | undefined;
@@ -16,13 +19,20 @@ export interface ReconnectOptions {
   readonly connectWithinMs?: number | undefined;
 }
 
+/** A connection that a proxy cuts each time is not opened more often, and a user who cuts one waits no longer. */
+const SHORT_LIFE_DELAY_MS = 2_000;
+
 export interface Backoff {
   /** See {@link ReconnectOptions.connectWithinMs}. */
   readonly connectWithinMs: number;
   /** Milliseconds until the next attempt. */
   next(): number;
-  /** Starts again at the first delay, after a connection that has lasted. */
-  reset(): void;
+  /**
+   * After a connection that was lost.
+   *
+   * @param hasLasted delays begin again with the first one; otherwise they grow as far as 2 s.
+   */
+  reset(hasLasted: boolean): void;
 }
 
 const DEFAULTS = { minDelayMs: 100, maxDelayMs: 10_000 };
@@ -63,8 +73,8 @@ export function createBackoff(
       bound = Math.min(maxDelayMs, bound * 2);
       return delay;
     },
-    reset() {
-      bound = minDelayMs;
+    reset(hasLasted) {
+      bound = hasLasted ? minDelayMs : Math.min(bound, Math.max(minDelayMs, SHORT_LIFE_DELAY_MS));
     },
   };
 }

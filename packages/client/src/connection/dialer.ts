@@ -176,7 +176,7 @@ export class Dialer {
     this.#isAskedToWait = retryAfterMs > 0;
     if (clock.now() >= this.#due)
       timers.acceptTimeoutMs = Math.max(this.#usualMs, Math.min(MAX_LIMIT_MS, 2 * timers.acceptTimeoutMs));
-    if (clock.now() >= this.#settledAt) backoff.reset();
+    if (this.#settledAt < Infinity) backoff.reset(clock.now() >= this.#settledAt);
     this.#due = this.#settledAt = Infinity;
     const ms = retryAfterMs || backoff.next();
     this.#retryAt = clock.now() + ms;
