@@ -31,6 +31,33 @@ async def cutting(proxy: Proxy, seed: int) -> None:
         proxy.cut()
 
 
+def test_connections_that_are_lost_soon_are_opened_less_and_less_often(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with server.connect(reconnect=parlance.Reconnect(min_delay=0.1, max_delay=10.0)) as session:
+            driver = session._open.driver
+            monkeypatch.setattr(random, "random", lambda: 1.0)
+
+            def delay(lasted: float) -> float:
+                now = session._open.loop.time()
+                driver.established()
+                with monkeypatch.context() as moved:
+                    moved.setattr(driver, "_opened_at", now - lasted)
+                    delay = driver._delay(None)
+                driver._opened_at = None
+                return delay
+
+            delays = [delay(0) for _ in range(10)]
+            assert delays[:3] == [0.1, 0.2, 0.4]
+            assert max(delays) == delays[-1] == 1.6
+            # No connection between: they grow as usual.
+            assert [driver._delay(None) for _ in range(3)] == [3.2, 6.4, 10.0]
+            assert delay(5) == 0.1
+
+    run(main())
+
+
 def test_a_token_function_that_does_not_answer_holds_nothing_up(plain_server: Server) -> None:
     async def main() -> None:
         calls = cancelled = 0

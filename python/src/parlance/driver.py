@@ -24,6 +24,9 @@ from .transports.order import PATIENCE
 _log: Final = logging.getLogger("parlance")
 #: How long after REJECT the close code may take.
 _REJECT_PATIENCE: Final = 5.0
+#: A connection that is lost sooner is followed by delays that grow, and the longest of them, in seconds.
+_SHORT_LIFE: Final = 5.0
+_SHORT_LIFE_DELAY: Final = 2.0
 #: How often a session follows a server that asks it to move; an honest one asks once for each node.
 _MAX_MOVES: Final = 8
 #: Bytes of frames that are written together.
@@ -68,6 +71,7 @@ class Driver:
         self._tasks: set[asyncio.Task[None]] = set()
         self._rejection: ParlanceError | None = None
         self._attempts = 0
+        self._opened_at: float | None = None
         self._renewal: asyncio.Task[None] | None = None
         self._next: Connection | None = None
         self._move: asyncio.Task[None] | None = None
@@ -196,6 +200,12 @@ class Driver:
             least = max(least, self.core.retry_after)
         if self._reconnect is None:
             return least
+        if self._opened_at is not None:
+            # A connection that is lost sooner may be lost each time; and its user may have cut it.
+            is_short = self._loop.time() < self._opened_at + _SHORT_LIFE
+            doublings = int(math.log2(max(1.0, _SHORT_LIFE_DELAY / self._reconnect.min_delay)))
+            self._attempts = min(self._attempts, doublings) if is_short else 0
+            self._opened_at = None
         most = min(self._reconnect.max_delay, self._reconnect.min_delay * 2.0**self._attempts)
         self._attempts = min(self._attempts + 1, 30)
         return least + most * random.random()  # noqa: S311 - jitter, not a secret
@@ -348,7 +358,8 @@ class Driver:
     def established(self) -> None:
         """The session has a connection again."""
         self.has_begun = True
-        self._attempts = self._credentials.refused = 0
+        self._credentials.refused = 0
+        self._opened_at = self._loop.time()
 
     def _spawn(self, work: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.create_task(work)

@@ -16,7 +16,8 @@ class Reconnect:
     Parameters
     ----------
     min_delay, max_delay : float, default 0.1 and 10
-        Bounds of the delay between attempts, which doubles and is then taken at random below that.
+        Bounds of the delay between attempts, which doubles and is then taken at random below that. It begins again
+        after a connection that has lasted 5 s, and is 2 s at most after one that has not.
     connect_within : float, default 10
         For how long the first session is tried again; the delay or the attempt that has begun then is finished.
     """

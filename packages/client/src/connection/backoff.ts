@@ -19,20 +19,13 @@ export interface ReconnectOptions {
   readonly connectWithinMs?: number | undefined;
 }
 
-/** A connection that a proxy cuts each time is not opened more often, and a user who cuts one waits no longer. */
-const SHORT_LIFE_DELAY_MS = 2_000;
-
 export interface Backoff {
   /** See {@link ReconnectOptions.connectWithinMs}. */
   readonly connectWithinMs: number;
   /** Milliseconds until the next attempt. */
   next(): number;
-  /**
-   * After a connection that was lost.
-   *
-   * @param hasLasted delays begin again with the first one; otherwise they grow as far as 2 s.
-   */
-  reset(hasLasted: boolean): void;
+  /** After a success. @param most the next delay is no longer, unless the first one is; in milliseconds. */
+  reset(most: number): void;
 }
 
 const DEFAULTS = { minDelayMs: 100, maxDelayMs: 10_000 };
@@ -73,8 +66,8 @@ export function createBackoff(
       bound = Math.min(maxDelayMs, bound * 2);
       return delay;
     },
-    reset(hasLasted) {
-      bound = hasLasted ? minDelayMs : Math.min(bound, Math.max(minDelayMs, SHORT_LIFE_DELAY_MS));
+    reset(most) {
+      bound = Math.max(minDelayMs, Math.min(bound, most));
     },
   };
 }

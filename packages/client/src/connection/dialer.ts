@@ -55,6 +55,8 @@ export interface DialingSession extends Crashable {
 const MAX_LIMIT_MS = 30_000;
 /** A connection that is lost sooner may be lost each time, as to a proxy that refuses what is sent: the delays grow. */
 const SHORT_LIFE_MS = 5_000;
+/** Not longer: the user may have cut it. */
+const SHORT_LIFE_DELAY_MS = 2_000;
 /** How long an attempt may still take that may have gone with the network, in milliseconds. */
 const DOUBTED_MS = 10_000;
 
@@ -174,12 +176,13 @@ export class Dialer {
     if (backoff === undefined || this.#stopCode !== undefined) return;
     if (this.#cancelRetry !== undefined) return;
     this.#isAskedToWait = retryAfterMs > 0;
-    if (clock.now() >= this.#due)
+    const now = clock.now();
+    if (now >= this.#due)
       timers.acceptTimeoutMs = Math.max(this.#usualMs, Math.min(MAX_LIMIT_MS, 2 * timers.acceptTimeoutMs));
-    if (this.#settledAt < Infinity) backoff.reset(clock.now() >= this.#settledAt);
+    if (this.#settledAt < Infinity) backoff.reset(now < this.#settledAt ? SHORT_LIFE_DELAY_MS : 0);
     this.#due = this.#settledAt = Infinity;
     const ms = retryAfterMs || backoff.next();
-    this.#retryAt = clock.now() + ms;
+    this.#retryAt = now + ms;
     this.#cancelRetry = clock.after(ms, () => this.#retry());
   }
 
