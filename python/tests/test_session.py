@@ -112,6 +112,47 @@ def test_who_stops_reading_stops_the_handler(server: Server) -> None:
     run(main())
 
 
+def test_a_wait_with_a_time_limit_loses_nothing(server: Server) -> None:
+    async def main() -> None:
+        async with server.connect() as session:
+            parts = aiter(session.stream(metadata={"test": "stream", "parts": 3, "size": 10, "pace": 100}))
+            read: list[int] = []
+            waits = 0
+            while len(read) < 3:
+                try:
+                    async with asyncio.timeout(0.01):
+                        read.append(len((await anext(parts)).bytes))
+                except TimeoutError:
+                    waits += 1
+            with pytest.raises(StopAsyncIteration):
+                await anext(parts)
+            assert (read, waits > 0) == ([10, 10, 10], True)
+            # Messages, in the same way.
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.01):
+                    await anext(session)
+            saying = asyncio.create_task(session.request(metadata={"test": "say", "messages": 1, "size": 20}))
+            assert (await anext(session)).text == "message 1 ".ljust(20, ".")
+            await saying
+
+    run(main())
+
+
+def test_a_cancelled_task_cancels_the_reply_that_it_read(server: Server) -> None:
+    async def main() -> None:
+        async with server.connect() as session:
+            parts = aiter(session.stream(metadata={"test": "hang"}))
+            reading = asyncio.create_task(anext(parts))
+            await asyncio.sleep(0)
+            reading.cancel()
+            while await cancelled(session) < 1:
+                await asyncio.sleep(0.01)
+            with pytest.raises(ParlanceError, match="cancelled"):
+                await anext(parts)
+
+    run(main())
+
+
 def test_a_time_out_cancels_the_request(server: Server) -> None:
     async def main() -> None:
         async with server.connect() as session:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+import contextlib
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -25,7 +26,7 @@ _KEPT: Final = "@reply"
 class Reply:
     """The reply of a request that was sent: iterate over its parts once.
 
-    Leaving the loop cancels the request at the other end, and so does leaving `async with`. A generator that is itself
+    Leaving the loop cancels the request at the other end, and so does leaving `async with`. An iterator that is itself
     in a variable lives on after `break`; there, `async with session.stream(…) as reply` is the sure way.
     """
 
@@ -68,18 +69,31 @@ class Reply:
         after = self._kept.get("after", 0) if self._kept is not None else 0
         return int(after) + self._taken
 
-    async def __aiter__(self) -> AsyncIterator[Message]:
+    def __aiter__(self) -> AsyncIterator[Message]:
         self.endpoint.on_its_loop()
         if self._is_read:
             raise ParlanceError("invalid_argument", "a reply is read once")
         self._is_read = True
+        return _Parts(self)
+
+    async def _take(self) -> Message:
+        """Return the next part. A time limit of the caller loses none; a cancelled task cancels the request."""
         try:
-            while (part := await self._inbox.take()) is not None:
-                self._taken += 1
-                self.endpoint.consume(self.stream, part.charge)
-                yield part
-        finally:
-            self.cancel()
+            part = await self._inbox.take()
+        except asyncio.CancelledError:
+            if task := asyncio.current_task():
+                task.remove_done_callback(self._abandon)
+                task.add_done_callback(self._abandon)
+            raise
+        if part is None:
+            raise StopAsyncIteration
+        self._taken += 1
+        self.endpoint.consume(self.stream, part.charge)
+        return part
+
+    def _abandon(self, _: object) -> None:
+        self._inbox.end(ParlanceError("cancelled", "the task that read this reply was cancelled"))
+        self.cancel()
 
     async def __aenter__(self) -> Self:
         return self
@@ -207,3 +221,22 @@ class Reply:
             self._whole.set_result(join(self._parts, self.endpoint.coder, self._raw_metadata))
         except ParlanceError as failure:
             self._whole.set_exception(failure)
+
+
+class _Parts:
+    """An iterator over the parts of a reply: that of a loop goes when the loop is left."""
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+
+    def __aiter__(self) -> Self:
+        return self
+
+    def __anext__(self) -> Coroutine[Any, Any, Message]:
+        return self._reply._take()
+
+    def __del__(self) -> None:
+        # In any thread, and in the middle of anything.
+        if not self._reply.is_over:
+            with contextlib.suppress(RuntimeError):
+                self._reply.endpoint.loop.call_soon_threadsafe(self._reply.cancel)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Generator, Mapping
+from collections.abc import Generator, Mapping
 from typing import Any, Final, Self
 
 from .calls import CallOptions, frozen
@@ -247,11 +247,17 @@ class Session(Verbs):
 
     # --- messages
 
-    async def __aiter__(self) -> AsyncIterator[Message]:
+    def __aiter__(self) -> Self:
+        _ = self._open
+        return self
+
+    async def __anext__(self) -> Message:
         endpoint = self._open
-        while (message := await endpoint.messages.take()) is not None:
-            endpoint.consume(endpoint.link.messages, message.charge)
-            yield message
+        message = await endpoint.messages.take()
+        if message is None:
+            raise StopAsyncIteration
+        endpoint.consume(endpoint.link.messages, message.charge)
+        return message
 
     async def send(
         self,
