@@ -309,7 +309,7 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
     ]);
     expect(taken).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining('another process is using that port'),
+      stderr: expect.stringContaining('that port is in use'),
     });
     // It must not keep the port that it has already opened.
     expect(metrics).toMatchObject({

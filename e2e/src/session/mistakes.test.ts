@@ -285,7 +285,7 @@ describe('options', () => {
   it('of listen: a port in use, a server that listens already, and a closed one', async () => {
     const { server, port } = await peers.serve();
     expect(await told(() => peers.use(createServer()).listen({ port }))).toBe(
-      `connection_failed: cannot listen on 127.0.0.1:${port}: another process is using that port; stop it, or choose another port (0 chooses a free one)`,
+      `connection_failed: cannot listen on 127.0.0.1:${port}: that port is in use; stop its owner, or choose another port (0 chooses a free one)`,
     );
     expect(await told(() => server.listen())).toMatch(/already listening/);
     await server.close();

@@ -13,7 +13,7 @@ it('logs what fails at an open port, again and again, and rejects what keeps it 
   expect(lines).toMatchObject([{ event: 'port.failed' }, { event: 'port.failed' }]);
   const { port } = http.address() as AddressInfo;
   await expect(listenOn(createServer(), { port, host: '127.0.0.1' }, logger)).rejects.toThrow(
-    'another process',
+    'that port is in use',
   );
   expect(lines).toHaveLength(2);
   await closeListener(http);

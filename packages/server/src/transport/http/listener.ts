@@ -42,7 +42,7 @@ export interface Listener {
 }
 
 const REASONS: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'another process is using that port; stop it, or choose another port (0 chooses a free one)',
+  EADDRINUSE: 'that port is in use; stop its owner, or choose another port (0 chooses a free one)',
   EADDRNOTAVAIL: 'this machine has no such address; use 127.0.0.1 for local clients only, 0.0.0.0 for all',
   EACCES: 'this user may not use that port; ports from 1024 on need no privileges',
   ENOTFOUND: 'the host name is unknown',
