@@ -85,6 +85,13 @@ it.each(['onFetch', 'onRequest'] as const)('refuses an app as %s, and names atta
   );
 });
 
+it('refuses a generator as onSession, which would never run', () => {
+  const generator = async function* (): AsyncGenerator<string> {
+    yield 'hello';
+  };
+  expect(() => createServer({ onSession: generator as never })).toThrow('a generator would never run');
+});
+
 it('says that a client came with a session of another process, once, and only without nodes of other processes', async () => {
   const first = await peers.serve({});
   const plain = logging();

@@ -208,6 +208,8 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
   const { onFetch, engine, algorithms, encodings } = options;
   assertNoApp(onFetch, 'onFetch');
   assertNoApp(options.onRequest, 'onRequest');
+  if (String(options.onSession?.constructor.name).endsWith('GeneratorFunction'))
+    throw new ProtocolError('invalid_option', 'onSession: a generator would never run; write async function');
   // Each session of a server is a `ServerSession`.
   const onRequest = options.onRequest as PathHandler | undefined;
   const feed = new EventFeed();
