@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Message, Session } from '@parlance/client';
+import { isProtocolError } from '@parlance/protocol';
 import type { Device } from './device.js';
 import { PARTS, replyParts, WHOLE } from './gate.js';
 import type { Feature } from './matrix.js';
@@ -112,14 +113,28 @@ const kept =
     };
   };
 
+/** Other nodes know a reply when the engine has begun its record, which takes longer than a part on a busy machine. */
+async function untilKnown(follow: () => Reading): Promise<Reading> {
+  for (;;) {
+    const following = follow();
+    try {
+      await following.has(PARTS.before);
+      return following;
+    } catch (error) {
+      if (!isProtocolError(error) || error.code !== 'unknown_reply') throw error;
+      await pause(10);
+    }
+  }
+}
+
 /** Another device that follows a reply while something happens. */
 const follower =
   (again: boolean): Begin =>
   async (crowd, name) => {
     const asking = new Reading(ask((await crowd.dial(name)).session, name, { again, keep: 'followed' }));
     await asking.has(PARTS.before);
-    const following = new Reading((await crowd.dial(name)).session.follow('followed'));
-    await following.has(PARTS.before);
+    const { session } = await crowd.dial(name);
+    const following = await untilKnown(() => new Reading(session.follow('followed')));
     return { step: () => following.has(PARTS.meanwhile), end: () => following.whole() };
   };
 
