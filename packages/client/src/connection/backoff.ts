@@ -1,10 +1,7 @@
 import { assertOptions, ProtocolError } from '@parlance/protocol/client';
 import { isPage } from './page-events.js';
 
-/**
- * Delays between attempts to connect again. They begin again with the first one after a connection that has lasted 5 s, and are 2 s at
- * most after one that has not.
- */
+/** Delays between attempts to connect again. */
 export interface ReconnectOptions {
   /** Upper bound of the first delay, in milliseconds. @default 100 */
   readonly minDelayMs?: number | undefined;
@@ -24,8 +21,8 @@ export interface Backoff {
   readonly connectWithinMs: number;
   /** Milliseconds until the next attempt. */
   next(): number;
-  /** After a success. @param most the next delay is no longer, unless the first one is; in milliseconds. */
-  reset(most: number): void;
+  /** Starts again at the first delay, after a successful attempt. */
+  reset(): void;
 }
 
 const DEFAULTS = { minDelayMs: 100, maxDelayMs: 10_000 };
@@ -55,7 +52,7 @@ export function createBackoff(
   if (!(minDelayMs > 0) || !(maxDelayMs >= minDelayMs)) {
     throw new ProtocolError(
       'invalid_option',
-      `reconnect: expected 0 < minDelayMs <= maxDelayMs, not ${minDelayMs} and ${maxDelayMs}`,
+      `reconnect: minDelayMs must be above 0 and at most maxDelayMs, not ${minDelayMs} and ${maxDelayMs}`,
     );
   }
   let bound = minDelayMs;
@@ -66,8 +63,8 @@ export function createBackoff(
       bound = Math.min(maxDelayMs, bound * 2);
       return delay;
     },
-    reset(most) {
-      bound = Math.max(minDelayMs, Math.min(bound, most));
+    reset() {
+      bound = minDelayMs;
     },
   };
 }

@@ -53,10 +53,6 @@ export interface DialingSession extends Crashable {
  * default, would leave a client for minutes with a connection that a network has swallowed.
  */
 const MAX_LIMIT_MS = 30_000;
-/** A connection that is lost sooner may be lost each time, as to a proxy that refuses what is sent: the delays grow. */
-const SHORT_LIFE_MS = 5_000;
-/** Not longer: the user may have cut it. */
-const SHORT_LIFE_DELAY_MS = 2_000;
 /** How long an attempt may still take that may have gone with the network, in milliseconds. */
 const DOUBTED_MS = 10_000;
 
@@ -69,8 +65,6 @@ export class Dialer {
   #dialing: Wire | undefined;
   /** Clock reading from which on the present attempt, until it succeeds, has taken all of its time; 0 if it was abandoned. */
   #due = Infinity;
-  /** Clock reading from which on the loss of the connection is not one in a row; Infinity without a connection. */
-  #settledAt = Infinity;
   /** Something has accepted the connection of the present attempt. */
   isAnswered = false;
   /** The first message of the present attempt, until a server accepts a session. */
@@ -176,13 +170,11 @@ export class Dialer {
     if (backoff === undefined || this.#stopCode !== undefined) return;
     if (this.#cancelRetry !== undefined) return;
     this.#isAskedToWait = retryAfterMs > 0;
-    const now = clock.now();
-    if (now >= this.#due)
+    if (clock.now() >= this.#due)
       timers.acceptTimeoutMs = Math.max(this.#usualMs, Math.min(MAX_LIMIT_MS, 2 * timers.acceptTimeoutMs));
-    if (this.#settledAt < Infinity) backoff.reset(now < this.#settledAt ? SHORT_LIFE_DELAY_MS : 0);
-    this.#due = this.#settledAt = Infinity;
+    this.#due = Infinity;
     const ms = retryAfterMs || backoff.next();
-    this.#retryAt = now + ms;
+    this.#retryAt = clock.now() + ms;
     this.#cancelRetry = clock.after(ms, () => this.#retry());
   }
 
@@ -193,10 +185,10 @@ export class Dialer {
 
   /** The server has accepted or resumed a session. */
   handleSuccess(): void {
-    const { clock, timers } = this.#options;
+    const { backoff, timers } = this.#options;
     this.#due = Infinity;
     timers.acceptTimeoutMs = this.#usualMs;
-    this.#settledAt = clock.now() + SHORT_LIFE_MS;
+    backoff?.reset();
   }
 
   /** Opens another connection beside the present one within so many milliseconds. */

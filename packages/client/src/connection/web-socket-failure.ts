@@ -58,7 +58,7 @@ const UNTRUSTED = /^(?:DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNA
 function systemReason(code: string, url: URL): string {
   const { protocol, hostname } = url;
   if (UNTRUSTED.test(code))
-    return 'its certificate is not trusted here, as one that is self-signed or of a CA of your own is not; NODE_EXTRA_CA_CERTS names a file with it, or with that of its CA, when Node starts';
+    return 'its certificate is not trusted here, as one that is self-signed or of a CA of your own is not; NODE_EXTRA_CA_CERTS names a file with the certificate of the CA, or with that certificate, when Node starts';
   switch (code) {
     case 'CERT_HAS_EXPIRED':
       return 'its certificate has expired';

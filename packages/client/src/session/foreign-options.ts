@@ -48,7 +48,7 @@ export function explained(options: unknown, own: object, found: unknown): unknow
   if (!isBare) return foreignOption(options, own, FOREIGN) ?? found;
   return new ProtocolError(
     'unsupported',
-    'this runtime has no crypto.getRandomValues, which every session needs: load a polyfill before connect, such as react-native-get-random-values',
+    'this runtime has no crypto.getRandomValues, which every session needs: load a polyfill before connect is called, such as react-native-get-random-values in React Native',
     { cause: found },
   );
 }

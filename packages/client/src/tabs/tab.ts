@@ -293,7 +293,7 @@ export class Tab implements ClientSessionHost {
 
   #handleJoined(link: Link, status: Status): void {
     link.hasJoined = true;
-    this.#options.backoff?.reset(0);
+    this.#options.backoff?.reset();
     this.#status = status;
     this.outbound.ready();
     this.#report(status.state);
