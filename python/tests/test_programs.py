@@ -148,7 +148,7 @@ def get(path):
 loop = asyncio.new_event_loop()
 threading.Thread(target=loop.run_forever, daemon=True).start()
 session = asyncio.run_coroutine_threadsafe(connect(sys.argv[1]).open(), loop).result()
-# The session of the first one is in a thread, which a forked process has not; nor has it the loop of the second one.
+# A forked process has neither the thread of the first one's session nor the loop of the second one.
 clients = [httpx2.Client(transport=HttpTransport(of), base_url="http://session") for of in (sys.argv[1], session)]
 get("/parent")
 if os.fork() == 0:

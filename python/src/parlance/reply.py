@@ -92,7 +92,7 @@ class Reply:
         return part
 
     def _abandon(self, _: object) -> None:
-        self._inbox.end(ParlanceError("cancelled", "the task that read this reply was cancelled"))
+        self._inbox.end(ParlanceError("cancelled", "the task that waited for this reply has ended"))
         self.cancel()
 
     async def __aenter__(self) -> Self:
@@ -234,6 +234,9 @@ class _Parts:
 
     def __anext__(self) -> Coroutine[Any, Any, Message]:
         return self._reply._take()
+
+    async def aclose(self) -> None:
+        self._reply.cancel()
 
     def __del__(self) -> None:
         # In any thread, and in the middle of anything.

@@ -134,7 +134,7 @@ class ParlanceError(Exception):
         data: Any = None,
         close_code: int | None = None,
     ) -> None:
-        # What `pickle` and `copy` make the error of.
+        # `pickle` and `copy` make the error again from these.
         super().__init__(code, message)
         self.code = code
         self.message = message or code

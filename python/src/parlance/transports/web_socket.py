@@ -40,7 +40,7 @@ def check_url(url: str) -> str:
         parts = urlsplit(url)
         scheme = _SCHEMES.get(parts.scheme)
         if parts.username or parts.password:
-            raise ParlanceError("invalid_option", "url: credentials belong into the option token")
+            raise ParlanceError("invalid_option", "url: credentials belong in the option token")
         if scheme is not None and parts.hostname and parts.port != 0:
             return urlunsplit((scheme, parts.netloc, parts.path or "/", parts.query, ""))
     raise ParlanceError("invalid_option", f"url: expected ws://HOST/PATH or wss://HOST/PATH, not {url!r}")
