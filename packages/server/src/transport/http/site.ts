@@ -48,12 +48,8 @@ export function chooseSubprotocol(header: string | undefined): Subprotocol | und
   return subprotocolsOf(header).find((name) => known.includes(name)) as Subprotocol | undefined;
 }
 
-/**
- * The path of a request, without its query; `undefined` if it is malformed. Express takes the path off `url` at which an app has
- * mounted a handler, and keeps the whole as `originalUrl`.
- */
-export function pathOf(request: IncomingMessage & { readonly originalUrl?: string }): string | undefined {
-  const url = request.originalUrl ?? request.url ?? '';
+/** The path of a request, without its query; `undefined` if it is malformed. */
+export function pathOf({ url = '' }: Pick<IncomingMessage, 'url'>): string | undefined {
   return url.startsWith('/') ? url.split('?', 1)[0] : undefined;
 }
 

@@ -41,10 +41,12 @@ export class StatusPages {
 
   /** Answers a request for one of the pages. Returns `false` for other requests. */
   respond(request: IncomingMessage, response: ServerResponse, port: PagePort): boolean {
-    const path = pathOf(request);
-    if (path === undefined) return false;
+    const path = pathOf(request) ?? '';
+    // Express takes the path off `url` at which an app has mounted a handler.
+    const { originalUrl: url } = request as { readonly originalUrl?: string };
+    const at = (each: string) => this.#options.httpAt(each, port);
     const isOwn = path === '/healthz' || path === '/readyz';
-    const page = isOwn ? undefined : this.#options.httpAt(path, port);
+    const page = isOwn ? undefined : (at(path) ?? at(pathOf({ url }) ?? ''));
     if (!isOwn && page === undefined) return false;
     if (!isPageHost(request, this.#options.site)) {
       send(response, 403, TEXT, "this server listens on loopback; add the name to the server's hosts\n");
